@@ -17,7 +17,8 @@ SHORTEST_NAME = 12
 MOST_COLUMNS = 8
 # Of a task, the metrics that a comparison shows if evaluation.best names none, the first one that is known.
 MAIN = {"classification": ("accuracy",), "regression": ("rmse",), "token_classification": ("entity_f1", "f1"), "question_answering": ("f1",),
-        "answer_ranking": ("map",), "multi_label": ("micro_f1",), "masked_lm": ("perplexity",), "causal_lm": ("perplexity",)}
+        "answer_ranking": ("map",), "multi_label": ("micro_f1",), "masked_lm": ("perplexity",), "masked_lm_pairs": ("perplexity",),
+        "causal_lm": ("perplexity",)}
 
 Score = collections.namedtuple("Score", "split metric label")
 

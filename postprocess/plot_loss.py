@@ -12,6 +12,7 @@ import rundata
 import smoothing
 
 KINDS = {"classification": "cross-entropy", "regression": "mean squared error", "masked_lm": "cross-entropy per masked token",
+         "masked_lm_pairs": "cross-entropy per masked token and per pair",
          "causal_lm": "cross-entropy per token", "token_classification": "cross-entropy per token",
          "multi_label": "binary cross-entropy", "question_answering": "cross-entropy of start and end",
          "answer_ranking": "cross-entropy"}

@@ -20,6 +20,7 @@ import wording
 
 MOST_LABELS, WIDEST_LABEL = 4, 52  # in a panel's own legend
 MAIN = {"classification": ["accuracy", "f1"], "regression": ["r2", "rmse"], "masked_lm": ["perplexity", "accuracy"],
+        "masked_lm_pairs": ["perplexity", "pair_accuracy"],
         "causal_lm": ["perplexity", "accuracy"]}
 USUAL_PANELS = 2
 Curve = collections.namedtuple("Curve", "run split steps values colour width style marker group")

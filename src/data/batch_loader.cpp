@@ -18,7 +18,7 @@ using core::Error;
 using core::ExitCode;
 
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
-constexpr std::size_t max_arrays = 29;
+constexpr std::size_t max_arrays = 40;
 
 /// Seed of the masks of evaluations: equal for every run, so that runs of several seeds are compared on the same masks.
 constexpr std::uint64_t evaluation_seed = 0;
@@ -236,15 +236,17 @@ std::size_t BatchLoader::bytes_needed() const {
   const std::size_t texts = options_.task->has_text_rows() ? core::TextTargets::columns : 0;
   const std::size_t label_elements = sequences * (label_columns + texts);
   const std::size_t lists = units_ ? 2 * sequences : 0;
+  // The arrays of masked tokens and of first tokens, beside those of all rows.
+  const std::size_t parts = options_.task->labels_pairs ? targets * 5 + sequences * 6 : 0;
   const std::size_t lengths = options_.plan.padding.pads() ? sequences : 0;
   const auto steps = static_cast<std::size_t>(max_length());
   return tokens * 7 * 4 + sequences * (4 * 4 + 8) + micro_batches * steps * 4 + (lists + lengths) * 4 +
-         targets * 4 * 4 + label_elements * 4 + micro_batches * max_arrays * (array_alignment + 8);
+         targets * 4 * 4 + parts * 4 + label_elements * 4 + micro_batches * max_arrays * (array_alignment + 8);
 }
 
 /// A bound on the rows that the head reads of so many tokens and sequences.
 std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
-  if (masker_) return max_masked(tokens, sequences);
+  if (masker_) return max_masked(tokens, sequences) + (options_.task->labels_pairs ? sequences : 0);
   return options_.task->rows == tasks::LogitPositions::first_tokens ? sequences : tokens;
 }
 

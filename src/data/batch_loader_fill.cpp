@@ -76,17 +76,6 @@ void BatchLoader::upload(Slot& slot) {
   for (LoadedMicroBatch& micro : slot.step.micro_batches) micro.batch = relocated(micro.on_host, slot.memory, there);
 }
 
-template <class T>
-T* BatchLoader::take(Slot& slot, std::int64_t count) const {
-  void* memory = slot.memory + slot.used;
-  std::size_t space = slot_bytes_ - slot.used;
-  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-  core::require(std::align(array_alignment, bytes, memory, space) != nullptr,
-                "a step needs more memory than was planned");
-  slot.used = static_cast<std::size_t>(static_cast<std::byte*>(memory) + bytes - slot.memory);
-  return static_cast<T*>(memory);
-}
-
 void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded) {
   const auto sequences = static_cast<std::int64_t>(samples.size());
   std::int64_t tokens = 0;
@@ -123,6 +112,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   switch (options_.task->rows) {
     case tasks::LogitPositions::masked_tokens:
       fill_masked_tokens(samples, ids, slot, batch);
+      if (options_.task->labels_pairs) add_first_tokens(slot, batch);
       break;
     case tasks::LogitPositions::next_tokens:
       fill_next_tokens(samples, slot, batch);
@@ -325,59 +315,6 @@ void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot&
     }
   }
   batch.targets.get<core::TextTargets>().data = texts;
-}
-
-void BatchLoader::fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot,
-                                   core::MicroBatch& batch) const {
-  std::int64_t rows = 0;
-  for (const core::PlannedSample& sample : samples) rows += sample.length - 1;
-  auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
-  auto* sequence = take<std::int32_t>(slot, rows);
-  auto* position = take<std::int32_t>(slot, rows);
-  auto* index = take<std::int32_t>(slot, rows);
-  auto* targets = take<std::int32_t>(slot, rows);
-  std::int32_t row = 0;
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
-    offsets[s] = row;
-    const std::int32_t begin = batch.tokens.offsets[s], last = samples[static_cast<std::size_t>(s)].length - 1;
-    for (std::int32_t p = 0; p < last; ++p, ++row) {
-      sequence[row] = s;
-      position[row] = p;
-      index[row] = begin + p;
-      targets[row] = batch.input_ids[begin + p + 1];
-    }
-  }
-  offsets[batch.sequences] = row;
-  batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index};
-  batch.targets.get<core::ClassTargets>().data = targets;
-}
-
-void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
-                                     core::MicroBatch& batch) {
-  std::int64_t most = 0;
-  for (const core::PlannedSample& sample : samples) most += masker_->most(sample.length);
-  auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
-  auto* sequence = take<std::int32_t>(slot, most);
-  auto* position = take<std::int32_t>(slot, most);
-  auto* rows = take<std::int32_t>(slot, most);
-  auto* labels = take<std::int32_t>(slot, most);
-  std::int32_t masked = 0;
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
-    const core::PlannedSample& sample = samples[static_cast<std::size_t>(s)];
-    const std::int32_t begin = batch.tokens.offsets[s];
-    offsets[s] = masked;
-    const auto count = static_cast<std::int32_t>(masker_->mask(sample.index, slot.step.epoch,
-                                                               {ids + begin, static_cast<std::size_t>(sample.length)},
-                                                               position + masked, labels + masked));
-    for (std::int32_t i = masked; i < masked + count; ++i) {
-      sequence[i] = s;
-      rows[i] = begin + position[i];
-    }
-    masked += count;
-  }
-  offsets[batch.sequences] = masked;
-  batch.targets = {.rows = {masked, offsets, sequence, position}, .index = rows};
-  batch.targets.get<core::ClassTargets>().data = labels;
 }
 
 }  // namespace bert_hpc::data

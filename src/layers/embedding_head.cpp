@@ -13,8 +13,7 @@ class EmbeddingHead : public Head {
   EmbeddingHead(HeadSettings settings, const TensorGroup& group) : settings_(std::move(settings)), group_(group) {}
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
-  void allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
-                      SavedActivations& saved) const override;
+  void allocate_saved(core::Workspace& workspace, const HeadBatch& rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override { return {}; }
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;
@@ -34,21 +33,21 @@ class EmbeddingHead : public Head {
   TensorGroup group_;
 };
 
-void EmbeddingHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
+void EmbeddingHead::allocate_saved(core::Workspace& workspace, const HeadBatch& rows,
                                    SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  saved.logits = workspace.take<float>(rows, settings_.outputs);
-  saved.row_losses = workspace.take<float>(1, rows);
+  saved.logits = workspace.take<float>(rows.selected, settings_.outputs);
+  saved.row_losses = workspace.take<float>(1, rows.selected);
   if (!is_trained()) return;
-  saved.scratch = workspace.take<float>(rows, settings_.kind.loss_scratch);
+  saved.scratch = workspace.take<float>(rows.selected, settings_.kind.loss_scratch);
   if (settings_.kind.pooling == ops::Pooling::max) {
-    saved.winners = workspace.take<std::int32_t>(rows, settings_.outputs);
+    saved.winners = workspace.take<std::int32_t>(rows.selected, settings_.outputs);
   }
   if (settings_.storage != DataType::fp32) {
-    saved.d_embeddings = workspace.take(rows, settings_.outputs, settings_.storage);
+    saved.d_embeddings = workspace.take(rows.selected, settings_.outputs, settings_.storage);
   }
-  if (group_.shared()) saved.d_rows = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (group_.shared()) saved.d_rows = workspace.take(rows.selected, settings_.hidden, settings_.storage);
 }
 
 void EmbeddingHead::forward(Engine&, const StepContext& context, ConstMatrix x,

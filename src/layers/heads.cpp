@@ -190,6 +190,7 @@ void apply_loss(LossFunction loss, const Head& head, const StepContext& context,
         .scale = scale,
         .training = context.training,
         .outputs = saved.logits,
+        .sequence_logits = saved.sequence_logits,
         .row_losses = saved.row_losses.data,
         .scratch = saved.scratch.data,
         .share = share ? &*share : nullptr});

@@ -30,27 +30,27 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
   if (settings.norms_dense) norm_.emplace(parameters, settings.norm, settings.norm_kind);
 }
 
-void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
+void SequenceHead::allocate_saved(core::Workspace& workspace, const HeadBatch& rows,
                                   SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  const std::int64_t dense_rows = settings_.pools_dense ? tokens : rows;
-  if (drops_input() || pools_input()) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
+  const std::int64_t dense_rows = settings_.pools_dense ? rows.tokens : rows.selected;
+  if (drops_input() || pools_input()) saved.input = workspace.take(rows.selected, settings_.hidden, settings_.storage);
   saved.activated = saved.dense = workspace.take(dense_rows, settings_.hidden, settings_.storage);
   if (settings_.activation == Activation::gelu) {
     saved.activated = workspace.take(dense_rows, settings_.hidden, settings_.storage);
   }
-  saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
-  saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  saved.features = workspace.take(rows.selected, settings_.hidden, settings_.storage);
+  saved.d_features = saved.d_dense = workspace.take(rows.selected, settings_.hidden, settings_.storage);
   if (settings_.norms_dense) {
-    saved.normalized = workspace.take(rows, settings_.hidden, settings_.storage);
-    saved.statistics = workspace.take<float>(2, rows);
-    saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
+    saved.normalized = workspace.take(rows.selected, settings_.hidden, settings_.storage);
+    saved.statistics = workspace.take<float>(2, rows.selected);
+    saved.d_dense = workspace.take(rows.selected, settings_.hidden, settings_.storage);
   }
   if (settings_.pools_dense) saved.d_dense = workspace.take(dense_rows, settings_.hidden, settings_.storage);
-  if (pools_input()) saved.d_input = workspace.take(rows, settings_.hidden, settings_.storage);
-  saved.logits = workspace.take<float>(rows, settings_.outputs);
-  saved.row_losses = workspace.take<float>(1, rows);
+  if (pools_input()) saved.d_input = workspace.take(rows.selected, settings_.hidden, settings_.storage);
+  saved.logits = workspace.take<float>(rows.selected, settings_.outputs);
+  saved.row_losses = workspace.take<float>(1, rows.selected);
 }
 
 std::vector<LinearWeight> SequenceHead::linear_weights() const {

@@ -17,8 +17,7 @@ class SequenceHead : public Head {
   SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
-  void allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
-                      SavedActivations& saved) const override;
+  void allocate_saved(core::Workspace& workspace, const HeadBatch& rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;

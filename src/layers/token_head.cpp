@@ -18,13 +18,13 @@ TokenHead::TokenHead(const HeadSettings& settings, const core::ParameterStore& p
                                .bias = settings.classifier_bias ? settings.classifier + ".bias" : "",
                                .in_encoder = false}) {}
 
-void TokenHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
+void TokenHead::allocate_saved(core::Workspace& workspace, const HeadBatch& rows,
                                SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  if (drops()) saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
-  saved.logits = workspace.take<float>(rows, settings_.outputs);
-  saved.row_losses = workspace.take<float>(1, rows);
+  if (drops()) saved.features = workspace.take(rows.selected, settings_.hidden, settings_.storage);
+  saved.logits = workspace.take<float>(rows.selected, settings_.outputs);
+  saved.row_losses = workspace.take<float>(1, rows.selected);
 }
 
 void TokenHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,

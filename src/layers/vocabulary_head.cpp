@@ -60,16 +60,16 @@ VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::Paramet
   transform_ = {Linear(parameters, dense), NormParameters(parameters, settings.norm, settings.norm_kind)};
 }
 
-void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
+void VocabularyHead::allocate_saved(core::Workspace& workspace, const HeadBatch& rows,
                                     SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  if (transform_) allocate_transform(workspace, rows, saved);
+  if (transform_) allocate_transform(workspace, rows.selected, saved);
   const std::int64_t stride = settings_.pads_logits ? ops::padded_columns(outputs_) : outputs_;
-  saved.logits =
-      workspace.take(rows, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
-  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, rows);
-  saved.row_losses = workspace.take<float>(1, rows);
+  saved.logits = workspace.take(rows.selected, stride, group_.shared() ? DataType::fp32 : settings_.logits)
+                     .column_range(0, outputs_);
+  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, rows.selected);
+  saved.row_losses = workspace.take<float>(1, rows.selected);
 }
 
 void VocabularyHead::allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {

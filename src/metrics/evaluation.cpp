@@ -33,6 +33,17 @@ bool Evaluation::reads_confidences() const {
                      [](const Family* family) { return family->reads_confidences; });
 }
 
+bool Evaluation::reads_losses() const {
+  return std::any_of(families_.begin(), families_.end(), [](const Family* family) { return family->reads_losses; });
+}
+
+double Evaluation::loss() const {
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->loss != nullptr) return families_[f]->loss(sums_of(f));
+  }
+  return loss_sum().mean();
+}
+
 bool Evaluation::reads_outputs() const {
   return std::any_of(families_.begin(), families_.end(),
                      [this](const Family* family) { return family->reads_outputs && family->size(set_) > 0; });

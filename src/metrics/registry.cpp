@@ -7,9 +7,9 @@ namespace {
 
 const std::vector<const Family*>& families() {
   static const std::vector<const Family*> all = {
-      &class_counts(),     &binary_ranking(), &calibration(),   &label_sets(),      &token_counts(),
-      &value_statistics(), &answers(),        &entities(),      &rankings(),        &value_levels(),
-      &text_similarity(),  &batch_ranks(),    &text_triplets(), &class_neighbours()};
+      &class_counts(),     &binary_ranking(), &calibration(),   &label_sets(),       &token_counts(),
+      &value_statistics(), &answers(),        &entities(),      &rankings(),         &value_levels(),
+      &text_similarity(),  &batch_ranks(),    &text_triplets(), &class_neighbours(), &pretraining_counts()};
   return all;
 }
 

@@ -249,6 +249,9 @@ std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::
   std::vector<std::string> prefixes = names.sequence_head;
   if (head.predicts_tokens) {
     prefixes = names.masked_lm_head;
+    if (head.labels_sequences) {
+      prefixes.insert(prefixes.end(), names.pretraining_head.begin(), names.pretraining_head.end());
+    }
   } else if (head.reads_all_tokens) {
     prefixes = {names.classifier.empty() ? std::string(head.classifier) + '.' : names.classifier};
   }

@@ -1,6 +1,7 @@
 #include "bert_hpc/model/make_plan.hpp"
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "families/family.hpp"
 
 namespace bert_hpc::model {
@@ -25,11 +26,26 @@ void require_fitting_head(const Family& family, const HeadKind& kind) {
                               others + '.');
 }
 
+/// Throws Error(input) if models of this family predict nothing of sequences when they are pretrained.
+void require_pretraining_head(const Family& family, const HeadKind& kind) {
+  if (!kind.labels_sequences || !family.names.pretraining_head.empty()) return;
+  std::vector<std::string> others;
+  for (const Family* const other : families()) {
+    if (!other->names.pretraining_head.empty()) others.push_back('"' + other->model_type + '"');
+  }
+  throw core::Error(core::ExitCode::input,
+                    "the task \"masked_lm_pairs\" does not fit the model family \"" + family.model_type +
+                        "\", whose models predict nothing of pairs of texts: use the task \"masked_lm\", or a model of "
+                        "family " +
+                        core::listed(others, "or", false) + '.');
+}
+
 }  // namespace
 
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
   const Family& family = family_of(config.family);
   require_fitting_head(family, kind);
+  require_pretraining_head(family, kind);
   ModelPlan plan = family.plan(config, kind, outputs);
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
@@ -41,6 +57,11 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   }
   plan.head_reads_sum = config.outputs_sum;
   plan.storage = plan.head.storage = storage;
+  if (plan.head.sequences != nullptr) {
+    auto sequences = std::make_shared<layers::HeadSettings>(*plan.head.sequences);
+    sequences->storage = storage;
+    plan.head.sequences = std::move(sequences);
+  }
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
   return plan;
 }

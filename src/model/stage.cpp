@@ -144,6 +144,7 @@ void Stage::open(core::Workspace& workspace, const layers::StepContext& context,
   const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
   Slot& opened = at(slot);
   opened.selection = {context.batch.targets.rows, context.batch.targets.index};
+  opened.sequences = context.batch.sequences;
   workspace.release(begin);
   allocate_slot(workspace, context.batch.tokens.count, context.keeps_activations(), opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");

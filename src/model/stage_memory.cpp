@@ -137,7 +137,7 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
     if (training) slot.d_selected = group_.take(workspace, rows, columns, plan_.storage);
     if (training && summed != plan_.storage) slot.d_summed = group_.take(workspace, rows, columns, summed);
   }
-  head_->allocate_saved(workspace, rows, tokens, *slot.head);
+  head_->allocate_saved(workspace, {rows, tokens, slot.sequences}, *slot.head);
 }
 
 std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
@@ -177,6 +177,7 @@ void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, c
 void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory) {
   Slot slot = make_slot();
   slot.selection.rows.count = bounds.selected;
+  slot.sequences = bounds.sequences;
   Layout& layout = memory.training ? training_ : evaluation_;
   layout = {};
   layout.slots = memory.slots;

@@ -10,6 +10,7 @@ namespace bert_hpc::objectives {
 Objective classification();
 Objective regression();
 Objective masked_lm();
+Objective masked_lm_pairs();
 Objective causal_lm();
 Objective multi_label();
 Objective question_answering();
@@ -21,9 +22,8 @@ const Objective& embed(const config::Embed& embed);
 
 const Objective& named(std::string_view name) {
   static const std::vector<Objective> all = {
-      classification(),     multi_label(),    regression(), token_classification(),
-      question_answering(), answer_ranking(), embedding(),  class_embedding(),
-      masked_lm(),          causal_lm()};
+      classification(), multi_label(),     regression(), token_classification(), question_answering(), answer_ranking(),
+      embedding(),      class_embedding(), masked_lm(),  masked_lm_pairs(),      causal_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");

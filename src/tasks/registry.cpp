@@ -11,6 +11,7 @@ namespace bert_hpc::tasks {
 const Task& classification();
 const Task& regression();
 const Task& masked_lm();
+const Task& masked_lm_pairs();
 const Task& causal_lm();
 const Task& multi_label();
 const Task& question_answering();
@@ -29,9 +30,9 @@ std::vector<std::string> Words::names() const {
 
 const std::vector<const Task*>& all() {
   static const std::vector<const Task*> tasks = {
-      &classification(),     &multi_label(),    &regression(), &token_classification(),
-      &question_answering(), &answer_ranking(), &embedding(),  &class_embedding(),
-      &masked_lm(),          &causal_lm()};
+      &classification(),     &multi_label(),     &regression(), &token_classification(),
+      &question_answering(), &answer_ranking(),  &embedding(),  &class_embedding(),
+      &masked_lm(),          &masked_lm_pairs(), &causal_lm()};
   return tasks;
 }
 

@@ -14,6 +14,11 @@ MicroBatchLoss::MicroBatchLoss(const LossOptions& options)
   settings_.classes.class_weights = class_weights_.data();
 }
 
+void MicroBatchLoss::begin(const LossStep& step) {
+  scale_ = step.scale;
+  settings_.sequence_weight = step.sequence_weight;
+}
+
 std::span<const ForwardResult> MicroBatchLoss::add(const ForwardResult& result, const layers::StepContext& context) {
   result.stage->loss(context, scale_, result.slot, settings_);
   result_ = result;

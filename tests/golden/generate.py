@@ -113,12 +113,15 @@ TASKS = {
     # two heads of queries share one of keys and values; four do
     "eurobert_classification_shared": dict(layers=2, labels=5, keep_values=False, pooling="bos", key_heads=2),
     "eurobert_masked_lm_shared": dict(layers=1, labels=2, keep_values=False, pooling="late", key_heads=1),
+    "masked_lm_pairs": dict(layers=2, labels=2, keep_values=True),
+    "albert_masked_lm_pairs": dict(layers=2, labels=2, keep_values=False, embeddings=20),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
     "regression": "ForSequenceClassification",
     "multi_label": "ForSequenceClassification",
     "masked_lm": "ForMaskedLM",
+    "masked_lm_pairs": "ForPreTraining",
     "causal_lm": "LMHeadModel",
     "question_answering": "ForQuestionAnswering",
     "token_classification": "ForTokenClassification",
@@ -287,6 +290,8 @@ def make_batch(task, settings, lengths, random):
     """One batch, unpadded: what our side reads."""
     if kind_of(task) == "causal_lm":  # a batch without a second token has nothing to predict
         lengths = lengths[:-1] + [max(2, lengths[-1])] if max(lengths) == 1 else lengths
+    if kind_of(task) == "masked_lm_pairs":  # a sequence's first token is not masked
+        lengths = [max(2, length) for length in lengths]
     batch = {"offsets": numpy.cumsum([0] + lengths).astype(numpy.int32)}
     tokens = sum(lengths)
     # Never the padding: torch.nn.Embedding leaves it without a gradient, and no real token has it.
@@ -324,6 +329,9 @@ def make_batch(task, settings, lengths, random):
     else:
         of_words = kind_of(task) == "token_classification"
         masked = random.random(tokens) < (0.6 if of_words else 0.15)
+        if kind_of(task) == "masked_lm_pairs":
+            masked[batch["offsets"][:-1]] = False
+            batch["labels"] = random.integers(0, 2, len(lengths)).astype(numpy.int32)
         masked[-1] = True  # at least one; the last token of the batch is the easiest to lose
         batch["masked_rows"] = numpy.flatnonzero(masked).astype(numpy.int32)
         batch["masked_labels"] = random.integers(0, settings["labels"] if of_words else 97, masked.sum()).astype(numpy.int32)
@@ -348,7 +356,7 @@ def padded(task, batch):
         arguments["attention_mask"][i, :n] = 1
         if "masked_rows" in batch:
             arguments["labels"][i, :n] = labels[rows]
-    if "labels" in batch:
+    if "labels" in batch and "masked_rows" not in batch:
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
@@ -399,8 +407,23 @@ def loss_of_pairs(model, batch, arguments):
     return logits, torch.stack(losses)
 
 
+def loss_of_masked_pairs(task, model, batch):
+    """Logits of masked tokens with those of the pairs, losses of both, and the loss, as of BertForPreTraining."""
+    arguments = padded(task, batch)
+    labels, pairs = arguments["labels"], torch.from_numpy(batch["labels"]).long()
+    name = "sentence_order_label" if family_of(task) == "albert" else "next_sentence_label"
+    output = model(**arguments, **{name: pairs})
+    of_pairs = output.sop_logits if family_of(task) == "albert" else output.seq_relationship_logits
+    logits = output.prediction_logits[labels != IGNORED]
+    losses = [torch.nn.functional.cross_entropy(*each, reduction="none") for each in ((logits, labels[labels != IGNORED]), (of_pairs, pairs))]
+    assert abs(sum(each.mean() for each in losses) - output.loss).item() < 1e-12
+    return (logits, of_pairs), torch.cat(losses), output.loss
+
+
 def loss_of(task, model, batch):
     """Logits of the rows that count, their losses, the loss."""
+    if kind_of(task) == "masked_lm_pairs":
+        return loss_of_masked_pairs(task, model, batch)
     if kind_of(task).startswith("answer_ranking"):
         logits, row_loss = loss_of_pairs(model, batch, padded(task, batch))
         return logits, row_loss, row_loss.mean()
@@ -449,6 +472,8 @@ def first_pass(task, model, batch):
     logits, row_loss, loss = loss_of(task, model, batch)
     loss.backward()
     golden = {"logits": logits, "row_loss": row_loss, "loss": loss.reshape(1)}
+    if isinstance(logits, tuple):
+        golden["logits"], golden["sequence_logits"] = logits
     golden = {name: value.detach().numpy().copy() for name, value in golden.items()}
     gradients = {
         name: parameter.grad.numpy().astype(numpy.float32)

@@ -20,7 +20,7 @@ struct GoldenBatch {
   std::vector<std::int32_t> offsets;         ///< (sequences + 1)
   std::vector<std::int32_t> input_ids;       ///< (tokens)
   std::vector<std::int32_t> token_type_ids;  ///< (tokens)
-  std::vector<std::int32_t> labels;          ///< (sequences), classification
+  std::vector<std::int32_t> labels;          ///< (sequences), classification, pairs beside masked tokens
   std::vector<float> values;  ///< (sequences), regression, ranking; (sequences, labels) of 0 and 1, multi-label
   /// (masked), masked language modelling and token classification: token rows with a label, ascending
   std::vector<std::int32_t> masked_rows;

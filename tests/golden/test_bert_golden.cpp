@@ -42,10 +42,13 @@ HeadKind kind_of(const std::string& golden) {
   for (const std::string& family : model::family_names()) {
     if (golden.starts_with(family + '_')) rest = golden.substr(family.size() + 1);
   }
+  std::string longest;
   for (const std::string& task : tasks::names()) {
-    if (rest == task || rest.starts_with(task + '_')) return objectives::named(task).head;
+    const bool fits = rest == task || rest.starts_with(task + '_');
+    if (fits && task.size() > longest.size()) longest = task;
   }
-  throw std::runtime_error(golden + " has no task's name");
+  if (longest.empty()) throw std::runtime_error(golden + " has no task's name");
+  return objectives::named(longest).head;
 }
 
 // Whether the true gradient is zero. A key's bias shifts all scores of a row of attention equally, unless keys are
@@ -70,6 +73,7 @@ std::unique_ptr<test::HostBatch> host_batch(const test::GoldenBatch& golden) {
   if (!golden.labels.empty()) batch->set_classes(golden.labels);
   if (!golden.values.empty()) batch->set_values(golden.values);
   if (!golden.masked_rows.empty()) batch->set_masked(golden.masked_rows, golden.masked_labels);
+  if (!golden.masked_rows.empty() && !golden.labels.empty()) batch->set_pairs(golden.labels);
   if (!golden.spans.empty()) batch->set_spans(golden.spans);
   if (!golden.lists.empty()) batch->set_lists(golden.lists);
   return batch;
@@ -122,13 +126,18 @@ class Trainee {
   double backward(const core::MicroBatch& batch) {
     const layers::StepContext context{.batch = batch, .training = true};
     const std::int64_t targets = core::target_count(batch);
-    bert.loss(context, 1.0f / static_cast<float>(targets));
+    bert.loss(context, 1.0f / static_cast<float>(targets), 0, {.sequence_weight = sequence_weight(batch)});
     double sum = 0;
     for (const float loss : test::copy_of(bert.row_losses(), batch.targets.rows.count)) sum += loss;
     bert.backward(engine_, context, workspace_, [](std::int64_t) {});
     const train::OwnedRange all{0, store.arena_size(), store.gradients().data()};
     shared_.add({&all, 1});
     return sum / static_cast<double>(targets);
+  }
+
+  /// With which the loss is the mean of masked tokens and that of sequences together.
+  static float sequence_weight(const core::MicroBatch& batch) {
+    return static_cast<float>(core::target_count(batch)) / static_cast<float>(batch.sequences);
   }
 
   /// (targets), of the backward pass before.
@@ -139,6 +148,13 @@ class Trainee {
       const auto lists = test::copy_of(targets.data, 2 * targets.count);
       for (std::size_t q = 0; q < lists.size(); q += 2) of_queries.push_back(rows[static_cast<std::size_t>(lists[q])]);
       return of_queries;
+    }
+    if (batch.targets.has_parts()) {  // those of sequences are weighted
+      std::vector<float> plain = rows;
+      for (auto row = static_cast<std::size_t>(batch.targets.masked.rows.count); row < plain.size(); ++row) {
+        plain[row] /= sequence_weight(batch);
+      }
+      return plain;
     }
     if (batch.targets.get<core::SpanTargets>().data == nullptr) return rows;
     const std::vector<std::int32_t> sequence = test::copy_of(batch.tokens.sequence, batch.tokens.count);
@@ -211,6 +227,10 @@ TEST_CASE("logits, losses and every gradient equal those of Transformers") {
     trainee.forward(batch);
     const std::vector<float> dense = test::floats_of(trainee.bert.logits());
     CHECK(test::relative_error(dense, trainee.golden.numbers("logits")) < 2e-6);
+    if (trainee.kind.labels_sequences) {
+      const std::vector<float> pairs = test::floats_of(trainee.bert.sequence_logits());
+      CHECK(test::relative_error(pairs, trainee.golden.numbers("sequence_logits")) < 2e-6);
+    }
 
     const double loss = trainee.backward(batch);
     CHECK(std::abs(loss - trainee.golden.numbers("loss")[0]) < 2e-6 * loss);

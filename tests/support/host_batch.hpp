@@ -71,6 +71,27 @@ class HostBatch {
     }
     std::partial_sum(masked_offsets_.begin(), masked_offsets_.end(), masked_offsets_.begin());
   }
+  /// After set_masked(): classes of the sequences, which the head predicts beside masked tokens. No first token is
+  /// masked.
+  void set_pairs(const std::vector<std::int32_t>& classes) {
+    std::int32_t row = 0;
+    for (std::size_t s = 0; s < classes.size(); ++s) {
+      pair_offsets_.push_back(row);
+      const auto add = [&](std::int32_t token) {
+        pair_index_.push_back(token);
+        pair_sequence_.push_back(static_cast<std::int32_t>(s));
+        pair_position_.push_back(position_[static_cast<std::size_t>(token)]);
+        return row++;
+      };
+      of_first_.push_back(add(first_rows_[s]));
+      for (std::int32_t m = masked_offsets_[s]; m < masked_offsets_[s + 1]; ++m) {
+        of_masked_.push_back(add(masked_rows_[static_cast<std::size_t>(m)]));
+      }
+    }
+    pair_offsets_.push_back(row);
+    pair_classes_.assign(masked_labels_.begin(), masked_labels_.end());
+    for (const std::int32_t label : classes) pair_classes_.push_back(label);
+  }
   /// Positions of the first and the last token of each sequence's span.
   void set_spans(const std::vector<std::int32_t>& spans) {
     spans_.assign(spans.begin(), spans.end());
@@ -117,7 +138,21 @@ class HostBatch {
     view.targets.get<core::ClassTargets>().data = masked_labels_.data();
     return view;
   }
-  const core::MicroBatch& view(bool masked_tokens) const { return masked_tokens ? masked() : view(); }
+  /// After set_pairs(): the head reads masked tokens and first tokens.
+  const core::MicroBatch& masked_and_first() const {
+    core::MicroBatch& view = pair_view_ = masked();
+    const core::TokenRows masked = view.targets.rows;
+    view.targets = {
+        .rows = {std::ssize(pair_index_), pair_offsets_.data(), pair_sequence_.data(), pair_position_.data()},
+        .index = pair_index_.data(),
+        .masked = {masked, of_masked_.data()},
+        .first = {{sequences_, first_offsets_.data(), first_sequence_.data(), zeros_.data()}, of_first_.data()}};
+    view.targets.get<core::ClassTargets>().data = pair_classes_.data();
+    return view;
+  }
+  const core::MicroBatch& view(bool masked_tokens) const {
+    return !masked_tokens ? view() : pair_index_.empty() ? masked() : masked_and_first();
+  }
 
  private:
   core::MicroBatch without_targets() const {
@@ -174,9 +209,11 @@ class HostBatch {
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
   test::Vector<std::int32_t> spans_, all_rows_, lists_;
+  test::Vector<std::int32_t> pair_index_, pair_offsets_, pair_sequence_, pair_position_, pair_classes_, of_masked_,
+      of_first_;
   std::int64_t sequences_ = 0, max_length_ = 0;
   bool bounded_ = false;
-  mutable core::MicroBatch view_, masked_view_, span_view_, last_view_;
+  mutable core::MicroBatch view_, masked_view_, span_view_, last_view_, pair_view_;
 };
 
 }  // namespace bert_hpc::test

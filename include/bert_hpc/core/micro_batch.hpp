@@ -90,12 +90,24 @@ struct TextTargets {
   static constexpr std::int64_t columns = 4;
 };
 
+/// Some of the rows that a head of two parts reads.
+struct TargetPart {
+  TokenRows rows;
+  const std::int32_t* index = nullptr;  ///< (rows.count): their numbers among the rows that the head reads
+};
+
 /// The rows that a head reads and its targets there, by type. A batch has the types that the task's loss reads, and
 /// none if targets are unknown.
 struct Targets {
   TokenRows rows;                       ///< a row for each prediction: first tokens, masked tokens, …
   const std::int32_t* index = nullptr;  ///< (rows.count): their row numbers among all tokens
+  /// Parts of the rows for a head of tokens and sequences: masked tokens, and the first token of each sequence.
+  /// Classes, row losses and predictions have the order of the parts: those of the masked tokens, then those of the
+  /// sequences.
+  TargetPart masked{}, first{};
   std::tuple<ClassTargets, ValueTargets, SpanTargets, ListTargets, TextTargets> list{};
+
+  bool has_parts() const { return first.rows.count > 0; }
 
   template <class T>
   T& get() {
@@ -106,6 +118,13 @@ struct Targets {
     return std::get<T>(list);
   }
 };
+
+/// Sequence of a row loss: in host memory.
+inline std::int32_t sequence_of_loss(const Targets& targets, std::size_t row) {
+  if (!targets.has_parts()) return targets.rows.sequence[row];
+  const auto masked = static_cast<std::size_t>(targets.masked.rows.count);
+  return row < masked ? targets.masked.rows.sequence[row] : targets.first.rows.sequence[row - masked];
+}
 
 /// A micro-batch in device memory.
 struct MicroBatch {
@@ -122,10 +141,11 @@ struct MicroBatch {
 };
 
 /// What the loss of a micro-batch is a sum over: answers, queries, sequences with a class, known numbers of several
-/// columns, or the rows that the head reads.
+/// columns, masked tokens, or the rows that the head reads.
 inline std::int64_t target_count(const MicroBatch& batch) {
   if (const auto& values = batch.targets.get<ValueTargets>(); values.known > 0) return values.known;
   if (const auto& lists = batch.targets.get<ListTargets>(); lists.data != nullptr) return lists.count;
+  if (batch.targets.has_parts()) return batch.targets.masked.rows.count;
   const bool of_sequences =
       batch.targets.get<SpanTargets>().data != nullptr || batch.targets.get<ClassTargets>().of_sequences;
   return of_sequences ? batch.sequences : batch.targets.rows.count;
@@ -134,7 +154,8 @@ inline std::int64_t target_count(const MicroBatch& batch) {
 /// Calls visit(array, elements) for every array of the batch, null or not; `array` is a reference to the pointer.
 template <class Visit>
 void visit_arrays(MicroBatch& batch, Visit&& visit) {
-  for (TokenRows* rows : {&batch.tokens, &batch.targets.rows}) {
+  TargetPart &masked = batch.targets.masked, &first = batch.targets.first;
+  for (TokenRows* rows : {&batch.tokens, &batch.targets.rows, &masked.rows, &first.rows}) {
     visit(rows->offsets, batch.sequences + 1);
     visit(rows->sequence, rows->count);
     visit(rows->position, rows->count);
@@ -149,6 +170,8 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
   visit(batch.by_length.first, batch.sequences);
   visit(batch.by_length.length, batch.sequences);
   visit(batch.targets.index, batch.targets.rows.count);
+  visit(masked.index, masked.rows.count);
+  visit(first.index, first.rows.count);
   const std::int64_t rows = batch.targets.rows.count;
   std::apply([&](auto&... targets) { (visit(targets.data, targets.elements(rows, batch.sequences)), ...); },
              batch.targets.list);

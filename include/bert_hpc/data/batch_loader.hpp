@@ -17,6 +17,7 @@
 #include "bert_hpc/core/batch_plan.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/data/batch_plan.hpp"
 #include "bert_hpc/data/batch_sampler.hpp"
@@ -143,6 +144,7 @@ class BatchLoader {
   void fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);
+  void add_first_tokens(Slot& slot, core::MicroBatch& batch) const;
   template <class T>
   T* take(Slot& slot, std::int64_t count) const;
   std::size_t bytes_needed() const;
@@ -177,5 +179,16 @@ class BatchLoader {
   // The caller's thread alone reads and writes these:
   std::int64_t next_step_ = 0;
 };
+
+template <class T>
+T* BatchLoader::take(Slot& slot, std::int64_t count) const {
+  void* memory = slot.memory + slot.used;
+  std::size_t space = slot_bytes_ - slot.used;
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+  core::require(std::align(array_alignment, bytes, memory, space) != nullptr,
+                "a step needs more memory than was planned");
+  slot.used = static_cast<std::size_t>(static_cast<std::byte*>(memory) + bytes - slot.memory);
+  return static_cast<T*>(memory);
+}
 
 }  // namespace bert_hpc::data

@@ -7,6 +7,7 @@
 //   VocabularyHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder,
 //     as in BertForMaskedLM; or without all that is before the decoder, row·Eᵀ, as in GPT2LMHeadModel.
 //   TokenHead: logits = dropout(row)·Wcᵀ + bc; also of sequences if these have no dense layer.
+//   PretrainingHead: VocabularyHead of masked tokens and SequenceHead of first tokens, as in BertForPreTraining.
 //   EmbeddingHead: the rows themselves, or one embedding of each sequence's rows.
 // In a tensor group all but the second are computed the same on every rank: they are small, and so are their weights.
 // Of the second the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is
@@ -47,6 +48,7 @@ struct VocabularyShare {
 struct LossSettings {
   ops::CrossEntropyOptions classes{};
   ops::TextGroupLoss texts{};
+  float sequence_weight = 1;  ///< PretrainingHead: of a sequence's loss, that of a masked token being 1
 };
 
 /// A micro-batch whose forward pass is done, as a loss reads and writes it.
@@ -54,11 +56,12 @@ struct LossInput {
   const core::MicroBatch& batch;  ///< has the targets that the loss reads
   const LossSettings& settings;
   float scale;
-  bool training;                 ///< the gradient of Σ row losses · scale at the logits replaces them
-  Matrix outputs;                ///< (rows, outputs here): the logits
-  float* row_losses;             ///< (rows): written
-  float* scratch;                ///< (rows, HeadKind::loss_scratch): for intermediate results
-  const VocabularyShare* share;  ///< null: one rank has all outputs
+  bool training;                  ///< the gradient of Σ row losses · scale at the logits replaces them
+  Matrix outputs;                 ///< (rows, outputs here): the logits
+  Tensor<float> sequence_logits;  ///< as of Head::SavedActivations; its gradient replaces it too
+  float* row_losses;              ///< (rows): written
+  float* scratch;                 ///< (rows, HeadKind::loss_scratch): for intermediate results
+  const VocabularyShare* share;   ///< null: one rank has all outputs
 
   Tensor<float> logits() const { return outputs.as<float>(); }
   Tensor<float> d_logits() const { return training ? logits() : Tensor<float>(); }  ///< without data if there is none
@@ -120,6 +123,7 @@ struct HeadKind {
   /// The outputs are of the token after each row's, which the model's attention must not show to it.
   bool predicts_next_tokens = false;
   bool reads_all_tokens = false;  ///< else a selection of them
+  bool labels_sequences = false;  ///< beside tokens it predicts two classes of sequences, from their first tokens
   bool is_token_head = false;     ///< logits of the rows that it reads, without a dense layer before
   const char* classifier =
       "classifier";                 ///< name of the layer to the logits in Transformers; unused if it predicts tokens
@@ -140,10 +144,12 @@ struct HeadKind {
   }
 };
 
-/// SequenceHead with this loss; VocabularyHead for masked tokens and for next tokens; TokenHead with cross entropy;
+/// SequenceHead with this loss; VocabularyHead for masked tokens, PretrainingHead, VocabularyHead for next tokens;
+/// TokenHead with cross entropy;
 /// TokenHead of all tokens with the two scores of a span's ends.
 HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
 HeadKind masked_lm_head();
+HeadKind pretraining_head();
 HeadKind causal_lm_head();
 HeadKind token_head();
 HeadKind span_head();
@@ -190,9 +196,16 @@ struct HeadSettings {
   /// of the word embeddings if another stage has these, or if the gradients of both are to be summed separately.
   std::string decoder = "decoder.weight";
   bool declares_decoder = false;
+  std::shared_ptr<const HeadSettings> sequences{};  ///< PretrainingHead: of its SequenceHead
 
   std::int64_t decoded() const { return decoder_columns > 0 ? decoder_columns : hidden; }
   bool reads_all_tokens() const { return kind.reads_all_tokens || pooling.has_value(); }
+};
+
+/// Rows of a micro-batch, or bounds of them.
+struct HeadBatch {
+  std::int64_t selected = 0;  ///< that the head reads
+  std::int64_t tokens = 0, sequences = 0;
 };
 
 class Head {
@@ -202,15 +215,14 @@ class Head {
   /// What forward leaves for loss, backward and results. Each head derives its own. "here": outputs that this rank has.
   struct SavedActivations {
     virtual ~SavedActivations() = default;
-    Matrix logits;             ///< (rows, here); their gradients after the loss in training
-    Tensor<float> row_losses;  ///< (1, rows)
-    Tensor<float> scratch;     ///< (rows, HeadKind::loss_scratch)
+    Matrix logits;                  ///< (rows, here); their gradients after the loss in training
+    Tensor<float> sequence_logits;  ///< PretrainingHead: (sequences, 2), whereas `logits` are those of masked tokens
+    Tensor<float> row_losses;       ///< (1, rows)
+    Tensor<float> scratch;          ///< (rows, HeadKind::loss_scratch)
   };
   /// An object for micro-batches in flight, made once; allocate_saved() gives it memory for one micro-batch.
   virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
-  /// rows: of the targets; tokens: of the micro-batch.
-  virtual void allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
-                              SavedActivations& saved) const = 0;
+  virtual void allocate_saved(core::Workspace& workspace, const HeadBatch& rows, SavedActivations& saved) const = 0;
 
   /// The weights of all its products.
   virtual std::vector<LinearWeight> linear_weights() const = 0;

@@ -46,6 +46,7 @@ struct Results {
   const core::MicroBatch& batch;              ///< with targets
   std::span<const std::int32_t> predicted{};  ///< (rows of the head): the index of the largest output
   std::span<const float> outputs{};           ///< (rows of the head, outputs): in the labels' unit
+  std::span<const float> losses{};            ///< (rows of the head): in the order of the parts, if it has parts
   std::span<const float> confidences{};       ///< (rows of the head): the largest probability of softmax(outputs)
 };
 
@@ -70,14 +71,17 @@ using ConstSums = std::span<const double>;
 
 struct Family {
   std::vector<Metric> metrics;
-  bool reads_predicted = false, reads_outputs = false, reads_confidences = false;  ///< of Results
-  std::int64_t (*size)(const EvaluatedSet&) = nullptr;                             ///< doubles that it adds up
+  // Members of Results that it reads:
+  bool reads_predicted = false, reads_outputs = false, reads_confidences = false, reads_losses = false;
+  std::int64_t (*size)(const EvaluatedSet&) = nullptr;  ///< doubles that it adds up
   /// Null if the sums are not of micro-batches (Evaluation::sums_of()).
   void (*add)(const EvaluatedSet&, const Results&, Sums sums) = nullptr;
   /// One for each of `metrics`; NaN if it is undefined.
   std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
 
   // What a family may have besides:
+  /// The loss, if it is not the mean of row losses.
+  double (*loss)(ConstSums sums) = nullptr;
   /// (outputs, metrics): the metrics of each output alone, which are NaN if undefined; empty for one output.
   std::vector<double> (*column_values)(const EvaluatedSet&, ConstSums sums) = nullptr;
   std::int64_t (*bytes)(const EvaluatedSet&) = nullptr;  ///< memory while figures are made, with the sums
@@ -100,6 +104,7 @@ class Evaluation {
   bool reads_predicted() const;
   bool reads_outputs() const;
   bool reads_confidences() const;
+  bool reads_losses() const;
   /// loss: Σ row losses of the micro-batch.
   void add(double loss, const Results& results);
   /// Instead of what add() was given: of a loss that is not made micro-batch by micro-batch.
@@ -108,7 +113,7 @@ class Evaluation {
   /// Sums of one family, before they are added over ranks; empty if it is none of these.
   Sums sums_of(const Family& family);
 
-  double loss() const { return loss_sum().mean(); }
+  double loss() const;
   /// Name and value of each metric. Those of outputs alone follow, as "rmse_NAME".
   std::vector<std::pair<std::string, double>> values() const;
   std::optional<OneAnswer> one_answer() const;

@@ -133,19 +133,26 @@ class Stage {
   /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
   /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head->logits; }
+  /// As of layers::Head::SavedActivations.
+  Matrix sequence_logits(int slot = 0) const { return Matrix(at(slot).head->sequence_logits); }
   /// As of layers::Head.
   std::optional<layers::VocabularyShare> vocabulary_share(int slot = 0) const {
     return head_->vocabulary_share(*at(slot).head);
   }
-  const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (rows the head reads)
+  const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (loss rows)
+  /// Number of row losses: of rows that the head reads, or of sequences if it pools them.
+  std::int64_t loss_rows(int slot = 0) const {
+    return plan_.head.kind.labels_sequences ? at(slot).head->row_losses.columns : logits(slot).rows;
+  }
   /// Writes the predicted class of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
 
  private:
   struct Slot {
     layers::RowSelection selection;  // of the last block
-    Matrix input, d_input;           // (rows, hidden), or of both values of the stream
-    Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
+    std::int64_t sequences = 0;
+    Matrix input, d_input;  // (rows, hidden), or of both values of the stream
+    Matrix d_output;        // of both values, if the stage hands on a sum; else it is the output's memory
     std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
     std::vector<Matrix> results;  // of runs_: memory for the result that backward computes again

@@ -78,6 +78,9 @@ struct Objective {
   std::string (*training_warning)(const data::ShardReader&) = nullptr;
 };
 
+/// Sets the options of batches whose tokens are masked.
+void set_masking(const config::Task& task, data::BatchLoaderOptions& options);
+
 /// Objective of a valid input's task; that of the first task if `name` is none.
 const Objective& named(std::string_view name);
 /// Objective of a run: its task's, or that of embeddings.

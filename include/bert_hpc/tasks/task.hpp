@@ -62,6 +62,7 @@ struct Task {
   Labels labels = Labels::none;
   const char* problem_type = "";  ///< of Transformers' config.json; "": none
   LogitPositions rows = LogitPositions::first_tokens;
+  bool labels_pairs = false;     ///< beside masked tokens the first of each sequence: its label is of a pair of texts
   bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
   bool embeds_texts = false;     ///< outputs are embeddings of texts, without a layer on top of the encoder
   bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
@@ -90,9 +91,12 @@ struct Task {
   bool has_label_names() const { return labels == Labels::classes || has_label_sets() || has_words(); }
   /// Whether so many outputs have names: those of labels, or of several label columns.
   bool names_outputs(std::size_t outputs) const {
-    return !embeds_texts && (has_label_names() || (has_values() && outputs > 1));
+    return !embeds_texts && !labels_pairs && (has_label_names() || (has_values() && outputs > 1));
   }
 };
+
+/// Keys of tasks that mask tokens.
+std::vector<Key> masking_keys();
 
 /// Every task, in the order in which messages list them.
 const std::vector<const Task*>& all();

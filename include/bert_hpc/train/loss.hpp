@@ -17,6 +17,7 @@ namespace bert_hpc::train {
 struct LossStep {
   float scale = 1;                        ///< of the row losses in the gradient
   const core::BatchPlan* plan = nullptr;  ///< of the global batch; losses of micro-batches do not read it
+  float sequence_weight = 1;              ///< of layers::LossSettings
   std::size_t first = 0;  ///< number, among this replica's micro-batches, of the one that is computed first
 };
 
@@ -52,7 +53,7 @@ struct LossOptions {
 class MicroBatchLoss : public Loss {
  public:
   explicit MicroBatchLoss(const LossOptions& options);
-  void begin(const LossStep& step) override { scale_ = step.scale; }
+  void begin(const LossStep& step) override;
   std::span<const ForwardResult> add(const ForwardResult& result, const layers::StepContext& context) override;
 
  private:

@@ -124,6 +124,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     results.confidences = confidences_.to_host(rows);
   }
   if (metrics_.reads_outputs()) results.outputs = logits();
+  if (metrics_.reads_losses()) results.losses = losses();
   metrics_.add(loss, results);
 }
 

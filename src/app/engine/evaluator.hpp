@@ -63,9 +63,9 @@ class Evaluator : private train::PipelineEvents {
   // Of this rank and the step under way, where results of samples are gathered:
   bool keep_ = false;
   StepResults kept_;
-  std::int64_t delivered_ = 0;                   // samples of earlier steps
-  std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
-  std::vector<float> staging_;                   // a micro-batch's logits, where the host cannot see them in place
+  std::int64_t delivered_ = 0;         // samples of earlier steps
+  std::vector<float> in_labels_unit_;  // a micro-batch's predictions, where training has another unit
+  std::vector<float> staging_;         // a micro-batch's logits or losses, where the host cannot see them in place
   core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)
   core::MirroredArray<float> confidences_;       // (those rows), where metrics read them
   core::MirroredArray<double> loss_;             // (1)

@@ -34,7 +34,7 @@ std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, st
     case tasks::LogitPositions::first_tokens:
       return sequences;
     case tasks::LogitPositions::masked_tokens:
-      return tokens / 5;
+      return tokens / 5 + (task.labels_pairs ? sequences : 0);
     case tasks::LogitPositions::next_tokens:
     case tasks::LogitPositions::all_tokens:
     case tasks::LogitPositions::words:

@@ -163,7 +163,7 @@ std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   if (model_.coordinates.tensor != 0) return;  // those ranks know the same
   const std::size_t number = rotated(static_cast<std::size_t>(micro_batch));
-  const std::int64_t count = stage.logits(slot).rows;
+  const std::int64_t count = stage.loss_rows(slot);
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
   const auto rows = static_cast<std::size_t>(count);
   ops::copy({stage.row_losses(slot), rows},
@@ -182,7 +182,7 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
     const bool pools = model_.objective.head.pooling.has_value();  // a row is a sequence
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (std::isfinite(rows[r])) continue;
-      mine.push_back(batch.sample[pools ? static_cast<std::int32_t>(r) : batch.targets.rows.sequence[r]]);
+      mine.push_back(batch.sample[pools ? static_cast<std::int32_t>(r) : core::sequence_of_loss(batch.targets, r)]);
     }
   }
   std::vector<std::int64_t> samples;
@@ -285,7 +285,12 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   if (model_.kernels.fp8) train::begin_fp8_step(*model_.kernels.fp8, *model_.groups().tensor);
   reducer_.begin_step(static_cast<std::int64_t>(passes_.size()));
   model_.pipeline().train(model_.training_engine(), passes_,
-                          {.scale = loss_scale_of_step(), .plan = &loaded.plan, .first = first_}, *this);
+                          {.scale = loss_scale_of_step(),
+                           .plan = &loaded.plan,
+                           .sequence_weight = static_cast<float>(
+                               targets_ / static_cast<double>(std::max<std::int64_t>(1, loaded.plan.sequences()))),
+                           .first = first_},
+                          *this);
 
   StepResult result;
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);

@@ -143,6 +143,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   plan.head.norm = "predictions.LayerNorm";
   plan.head.bias = "predictions.bias";
   if (kind.predicts_tokens) plan.head.activation = activation;
+  name_pretraining_head(plan, base + "pooler", "sop_classifier.classifier", encoder.head_dropout());
   return plan;
 }
 
@@ -189,7 +190,8 @@ extern const Family albert = {
               .prediction_bias = "predictions.bias",
               .prediction_transform = "predictions.dense.weight",
               .sequence_head = {"classifier.", "albert.pooler."},
-              .masked_lm_head = {"predictions.", "sop_classifier."}},
+              .masked_lm_head = {"predictions.", "sop_classifier."},
+              .pretraining_head = {"albert.pooler."}},
     .read = read,
     .write = write,
     .plan = plan,

@@ -63,6 +63,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   plan.head.dense = masked ? "cls.predictions.transform.dense" : "bert.pooler.dense";
   plan.head.norm = "cls.predictions.transform.LayerNorm";
   plan.head.bias = "cls.predictions.bias";
+  name_pretraining_head(plan, "bert.pooler.dense", "cls.seq_relationship", 0);
   return plan;
 }
 
@@ -80,7 +81,8 @@ extern const Family bert = {
               .prediction_bias = "cls.predictions.bias",
               .prediction_transform = "cls.predictions.transform.dense.weight",
               .sequence_head = {"classifier.", "bert.pooler."},
-              .masked_lm_head = {"cls."}},
+              .masked_lm_head = {"cls."},
+              .pretraining_head = {"bert.pooler."}},
     .read = read_bert_keys,
     .write = write_bert_keys,
     .plan = plan,

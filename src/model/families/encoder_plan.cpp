@@ -77,6 +77,17 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
   return plan;
 }
 
+void name_pretraining_head(ModelPlan& plan, const std::string& dense, const std::string& classifier, double dropout) {
+  if (!plan.head.kind.labels_sequences) return;
+  auto sequences = std::make_shared<layers::HeadSettings>(
+      layers::HeadSettings{.kind = layers::sequence_head(), .hidden = plan.head.hidden, .outputs = 2});
+  sequences->dense = dense;
+  sequences->classifier = classifier;
+  sequences->classifier_dropout = static_cast<float>(dropout);
+  sequences->site = plan.head.site;
+  plan.head.sequences = std::move(sequences);
+}
+
 void name_roberta_head(ModelPlan& plan, const HeadKind& kind) {
   const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";

@@ -34,6 +34,8 @@ struct WeightNames {
   std::string classifier{};                                ///< prefix of all classifiers; empty: that of the head
   std::string shared_head{};                               ///< prefix of weights that all heads share, or empty
   std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
+  /// Prefixes of the layers with which pretraining labels sequences; empty: the family's models have none.
+  std::vector<std::string> pretraining_head{};
   /// Ends of the names of buffers, which hold no weights.
   std::vector<std::string> buffers = {"embeddings.position_ids", "embeddings.token_type_ids"};
 };
@@ -144,6 +146,9 @@ struct BlockNames {
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
 ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
                        const HeadKind& kind, std::int64_t outputs);
+/// Gives a head of tokens and sequences (layers::pretraining_head()) the layers of sequences: a dense layer with tanh
+/// and a classifier of these names, with this dropout between them.
+void name_pretraining_head(ModelPlan& plan, const std::string& dense, const std::string& classifier, double dropout);
 /// Gives the head RoBERTa's names; its head of sequences drops its input too.
 void name_roberta_head(ModelPlan& plan, const HeadKind& kind);
 /// Puts the norms of encoder_plan()'s blocks before their sublayers: the norm of an edge is that before the sublayer

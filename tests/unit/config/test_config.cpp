@@ -162,7 +162,7 @@ TEST_CASE("all violated rules that span keys are reported with their locations")
   for (const char* expected :
        {"in.toml:1:1: [run] directory is missing", "in.toml:3:1: [model] num_hidden_layers is missing",
         "in.toml:5:23: [model] hidden_size = 100 is not a multiple of num_attention_heads = 3",
-        "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
+        "in.toml:8:20: [task] mask_probability belongs to the tasks \"masked_lm\" and \"masked_lm_pairs\"",
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data",

@@ -54,6 +54,25 @@ std::vector<T> copy(const T* begin, std::int64_t from, std::int64_t to) {
   return std::vector<T>(begin + from, begin + to);
 }
 
+/// The masked tokens of sequence s and its class, if the head reads its first token too.
+void collect_parts(const core::Targets& targets, std::int64_t s, Row& row) {
+  const core::TargetPart &masked = targets.masked, &first = targets.first;
+  const std::int32_t* const classes = targets.get<core::ClassTargets>().data;
+  REQUIRE(first.index[s] == targets.rows.offsets[s]);
+  REQUIRE(targets.rows.position[first.index[s]] == 0);
+  REQUIRE((first.rows.offsets[s] == s && first.rows.sequence[s] == s && first.rows.position[s] == 0));
+  std::int32_t next = first.index[s] + 1;
+  for (std::int32_t m = masked.rows.offsets[s]; m < masked.rows.offsets[s + 1]; ++m) {
+    REQUIRE(masked.index[m] == next++);
+    REQUIRE(masked.rows.sequence[m] == s);
+    REQUIRE(masked.rows.position[m] == targets.rows.position[masked.index[m]]);
+    row.masked.push_back(masked.rows.position[m]);
+    row.labels.push_back(classes[m]);
+  }
+  REQUIRE(next == targets.rows.offsets[s + 1]);
+  row.label = classes[masked.rows.count + s];
+}
+
 /// Divides a micro-batch and checks that its arrays agree with each other.
 void collect(const LoadedMicroBatch& loaded, const tasks::Task& task, std::map<std::int64_t, Row>& rows) {
   const bool predicts = task.predicts_tokens();
@@ -77,9 +96,11 @@ void collect(const LoadedMicroBatch& loaded, const tasks::Task& task, std::map<s
       REQUIRE(targets.rows.sequence[r] == s);
       REQUIRE(targets.index[r] == begin + targets.rows.position[r]);
       REQUIRE(targets.index[r] < real);
-      if (predicts) row.masked.push_back(targets.rows.position[r]);
-      if (predicts) row.labels.push_back(targets.get<core::ClassTargets>().data[r]);
+      if (!predicts || targets.has_parts()) continue;
+      row.masked.push_back(targets.rows.position[r]);
+      row.labels.push_back(targets.get<core::ClassTargets>().data[r]);
     }
+    if (targets.has_parts()) collect_parts(targets, s, row);
     if (!predicts) {
       REQUIRE(targets.rows.offsets[s] == s);
       REQUIRE(targets.rows.offsets[s + 1] == s + 1);
@@ -90,7 +111,7 @@ void collect(const LoadedMicroBatch& loaded, const tasks::Task& task, std::map<s
     REQUIRE(rows.emplace(b.sample[s], row).second);  // every sample once
   }
   CHECK(b.max_length == longest);
-  CHECK(loaded.target_count == targets.rows.count);
+  CHECK(loaded.target_count == (targets.has_parts() ? targets.masked.rows.count : targets.rows.count));
   // Ids ascending and distinct; their segments list every row once, ascending, under the right id.
   std::vector<bool> seen(static_cast<std::size_t>(b.tokens.count), false);
   for (std::int64_t u = 0; u < b.sorted_ids.unique; ++u) {
@@ -117,12 +138,12 @@ void check_row(const ShardContent& content, std::int64_t sample, const Row& row)
     std::iota(all.begin(), all.end(), 0);
     REQUIRE(row.masked == all);
   }
-  for (std::size_t m = 0; content.task == tasks::find("masked_lm") && m < row.masked.size(); ++m)
+  for (std::size_t m = 0; content.task->masks_tokens() && m < row.masked.size(); ++m)
     ids[static_cast<std::size_t>(row.masked[m])] = row.labels[m];
   REQUIRE(ids == copy(content.input_ids.data(), content.offsets[s], content.offsets[s + 1]));
   const auto types = copy(content.token_type_ids.data(), content.offsets[s], content.offsets[s + 1]);
   REQUIRE(std::equal(types.begin(), types.end(), row.types.begin(), row.types.end()));
-  if (content.task == tasks::find("classification")) REQUIRE(row.label == content.classes[s]);
+  if (content.task->labels == tasks::Labels::classes) REQUIRE(row.label == content.classes[s]);
   if (content.task == tasks::find("regression")) REQUIRE(row.value == content.values[s]);
 }
 
@@ -173,7 +194,7 @@ TEST_CASE("whole words need the tokenizer of the shards") {
 
 TEST_CASE("padding follows the tokens of each sequence and changes nothing else of a step") {
   using data::Padding;
-  for (const char* name : {"classification", "masked_lm", "causal_lm"}) {
+  for (const char* name : {"classification", "masked_lm", "masked_lm_pairs", "causal_lm"}) {
     const tasks::Task* const task = tasks::find(name);
     const Data data(task, 61);
     const std::int64_t longest = data.content.max_length;
@@ -207,7 +228,7 @@ TEST_CASE("padding follows the tokens of each sequence and changes nothing else 
 }
 
 TEST_CASE("every layout delivers the same samples with the same content in every step") {
-  for (const char* name : {"classification", "regression", "masked_lm", "causal_lm"}) {
+  for (const char* name : {"classification", "regression", "masked_lm", "masked_lm_pairs", "causal_lm"}) {
     const tasks::Task* const task = tasks::find(name);
     const Data data(task, 203);
     for (const Order order : {Order::random, Order::file, Order::by_length}) {
@@ -437,7 +458,7 @@ TEST_CASE("evaluation delivers every sample once in any layout; restart() begins
 }
 
 TEST_CASE("nothing is allocated while steps are prepared and delivered") {
-  for (const char* name : {"classification", "masked_lm", "causal_lm"}) {
+  for (const char* name : {"classification", "masked_lm", "masked_lm_pairs", "causal_lm"}) {
     const tasks::Task* const task = tasks::find(name);
     const Data data(task, 2000, 100);
     for (const Order order : {Order::random, Order::by_length}) {

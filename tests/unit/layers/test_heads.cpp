@@ -64,9 +64,9 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
   }
   core::Workspace workspace;
   const auto saved = head->make_saved();
-  head->allocate_saved(workspace, rows, 2 * rows, *saved);
+  head->allocate_saved(workspace, {rows, 2 * rows}, *saved);
   workspace.allocate();
-  head->allocate_saved(workspace, rows, 2 * rows, *saved);
+  head->allocate_saved(workspace, {rows, 2 * rows}, *saved);
 
   const std::vector<std::int32_t> classes = {2, 0, 0, 1};
   test::HostBatch batch(std::vector<std::int32_t>(2 * rows, 1), std::vector<std::int32_t>(2 * rows, 0), {1, 2, 4, 1});

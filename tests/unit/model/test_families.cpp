@@ -161,9 +161,9 @@ TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
   for (layers::LinearWeight& weight : head->linear_weights()) products->reserve(weight.extents({.sequences = 4}));
   core::Workspace workspace;
   const auto saved = head->make_saved();
-  head->allocate_saved(workspace, 4, 8, *saved);
+  head->allocate_saved(workspace, {4, 8}, *saved);
   workspace.allocate();
-  head->allocate_saved(workspace, 4, 8, *saved);
+  head->allocate_saved(workspace, {4, 8}, *saved);
   test::HostBatch batch(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 0), {2, 2, 2, 2});
   const test::Matrix x = test::Matrix::random(4, 32, 7);
   core::Dropout key;

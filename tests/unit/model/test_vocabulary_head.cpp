@@ -45,10 +45,10 @@ Result pass_with(DataType storage, DataType logits, bool padded, bool transforms
   core::Workspace workspace;
   const auto memory = head->make_saved();
   layers::Head::SavedActivations& saved = *memory;
-  head->allocate_saved(workspace, rows, rows, saved);
+  head->allocate_saved(workspace, {rows, rows}, saved);
   for (int i = 0; i < 2; ++i) static_cast<void>(workspace.take(rows, hidden, storage));
   workspace.allocate();
-  head->allocate_saved(workspace, rows, rows, saved);
+  head->allocate_saved(workspace, {rows, rows}, saved);
   CHECK(saved.logits.type == logits);
   CHECK(saved.logits.stride == (padded ? 320 : outputs));
   const core::Matrix x = workspace.take(rows, hidden, storage), d_x = workspace.take(rows, hidden, storage);

@@ -15,8 +15,10 @@ TEST_CASE("every task has an objective of its own") {
     // Answers are made of several samples, and a sample has several words. A candidate has a score of its own.
     const bool of_samples = task->predicts_samples && (task->row_texts == 0 || task->ranks_candidates());
     CHECK((objective.predict != nullptr) == of_samples);
-    // Labels are the outputs of a head that does not predict the vocabulary.
-    CHECK(objective.head.predicts_tokens == (task->labels == tasks::Labels::none));
+    // Labels are the outputs of a head that does not predict the vocabulary, or those of pairs beside it.
+    CHECK(objective.head.predicts_tokens == task->predicts_tokens());
+    CHECK(objective.head.labels_sequences == task->labels_pairs);
+    CHECK((objective.head.predicts_tokens && !task->labels_pairs) == (task->labels == tasks::Labels::none));
   }
 }
 

@@ -11,7 +11,8 @@ TEST_CASE("tasks are found by name") {
   CHECK(tasks::find("Classification") == nullptr);
   CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression",
                                                    "token_classification", "question_answering", "answer_ranking",
-                                                   "embedding", "class_embedding", "masked_lm", "causal_lm"});
+                                                   "embedding", "class_embedding", "masked_lm", "masked_lm_pairs",
+                                                   "causal_lm"});
 }
 
 TEST_CASE("keys come by name, each once with its tasks") {
@@ -70,13 +71,15 @@ TEST_CASE("what a task's labels are decides which facts hold for it") {
   CHECK(facts("embedding") == Facts{false, false, false, true, true, true});
   CHECK(facts("class_embedding") == Facts{true, false, false, false, false, true});
   CHECK(facts("masked_lm") == Facts{false, true, false, false, false, false});
+  CHECK(facts("masked_lm_pairs") == Facts{true, true, false, false, false, false});
   CHECK(facts("causal_lm") == Facts{false, false, false, false, false, false});
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) ==
-        R"("classification", "multi_label", "token_classification" and "class_embedding")");
-  CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) == R"("masked_lm")");
+        R"("classification", "multi_label", "token_classification", "class_embedding" and "masked_lm_pairs")");
+  CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) ==
+        R"("masked_lm" and "masked_lm_pairs")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_next_tokens(); }) == R"("causal_lm")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_tokens(); }) ==
-        R"("masked_lm" and "causal_lm")");
+        R"("masked_lm", "masked_lm_pairs" and "causal_lm")");
 }
 
 TEST_CASE("an input without a task is one of classification") {
