@@ -93,12 +93,13 @@ void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
 
 }  // namespace
 
-/// Loads the chunk that begins with row `first` into chunk_.
-void Dataset::load_chunk(std::int64_t first) const {
-  if (chunk_.first_row == first) return;
+/// Loads the chunk that begins with this row, and this element of it, into chunk_.
+void Dataset::load_chunk(std::int64_t first, std::int64_t column) const {
+  if (chunk_.first_row == first && chunk_.first_column == column) return;
   chunk_.first_row = -1;
   std::vector<hsize_t> offset(info_.chunk.size(), 0);
   offset[0] = static_cast<hsize_t>(first);
+  if (column > 0) offset[1] = static_cast<hsize_t>(column);
   std::int64_t elements = 1;
   for (const std::int64_t extent : info_.chunk) elements *= extent;
   const auto bytes = static_cast<std::size_t>(elements * info_.element_bytes);
@@ -125,25 +126,37 @@ void Dataset::load_chunk(std::int64_t first) const {
   }
   if (chunk_.bytes.size() != bytes) fail("a chunk of it does not have its size");
   chunk_.first_row = first;
+  chunk_.first_column = column;
 }
 
 /// Reads rows [first_row, first_row + rows), which must be in range, as elements of type `memory_type`.
 void Dataset::read_filtered(std::int64_t first_row, std::int64_t rows, std::int64_t memory_type,
                             std::size_t memory_bytes, void* out) const {
-  if (!std::equal(info_.chunk.begin() + 1, info_.chunk.end(), info_.extents.begin() + 1)) {
-    fail("its chunks do not hold whole rows");
-  }
+  const bool whole_rows = std::equal(info_.chunk.begin() + 1, info_.chunk.end(), info_.extents.begin() + 1);
+  if (!whole_rows && info_.chunk.size() != 2) fail("its chunks do not hold whole rows");
   const Hdf5Handle file_type(H5Dget_type(handle_.id()), close_type);
   const bool same = H5Tequal(file_type.id(), memory_type) > 0;
   const std::int64_t row_elements = std::max<std::int64_t>(1, info_.elements() / info_.extents[0]);
-  const auto row_bytes = static_cast<std::size_t>(row_elements * info_.element_bytes);
+  const std::int64_t chunk_columns = whole_rows ? row_elements : info_.chunk[1];
+  const auto bytes_of = [this](std::int64_t elements) {
+    return static_cast<std::size_t>(elements * info_.element_bytes);
+  };
   auto* to = static_cast<unsigned char*>(out);
   for (std::int64_t row = first_row; row < first_row + rows;) {
     const std::int64_t begin = row / info_.chunk[0] * info_.chunk[0];
     const std::int64_t count = std::min(begin + info_.chunk[0], first_row + rows) - row;
-    load_chunk(begin);
-    std::memcpy(to, chunk_.bytes.data() + static_cast<std::size_t>(row - begin) * row_bytes,
-                static_cast<std::size_t>(count) * row_bytes);
+    for (std::int64_t column = 0; column < row_elements; column += chunk_columns) {
+      load_chunk(begin, column);
+      const std::int64_t columns = std::min(chunk_columns, row_elements - column);
+      const unsigned char* from = chunk_.bytes.data() + bytes_of((row - begin) * chunk_columns);
+      if (whole_rows) {
+        std::memcpy(to, from, bytes_of(count * row_elements));
+        continue;
+      }
+      for (std::int64_t r = 0; r < count; ++r) {
+        std::memcpy(to + bytes_of(r * row_elements + column), from + bytes_of(r * chunk_columns), bytes_of(columns));
+      }
+    }
     const auto elements = static_cast<std::size_t>(count * row_elements);
     // In place: no element of the file is wider than one in memory.
     if (!same && H5Tconvert(file_type.id(), memory_type, elements, to, nullptr, H5P_DEFAULT) < 0)

@@ -129,7 +129,7 @@ class Dataset {
   void read_elements(std::int64_t first_row, std::span<T> out) const;
   void read_filtered(std::int64_t first_row, std::int64_t rows, std::int64_t memory_type, std::size_t memory_bytes,
                      void* out) const;
-  void load_chunk(std::int64_t first) const;
+  void load_chunk(std::int64_t first, std::int64_t column) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   Hdf5Handle handle_;
@@ -138,7 +138,7 @@ class Dataset {
   DatasetInfo info_;
   mutable std::int64_t bytes_read_ = 0;
   mutable struct {
-    std::int64_t first_row = -1;  ///< of the chunk last read; −1: none
+    std::int64_t first_row = -1, first_column = 0;  ///< of the chunk last read; row −1: none
     std::vector<unsigned char> bytes, spare;
   } chunk_;
 };
