@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/text.hpp"
+#include "document_rules.hpp"
 #include "label_rules.hpp"
 #include "readers/text_decoder.hpp"
 #include "split_rules.hpp"
@@ -348,6 +349,8 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_filter(c, reader);
   check_candidates(c, reader);
   check_texts(c, reader);
+  check_documents(c, reader);
+  check_ids(c, reader);
   check_rest(c, reader);
 }
 

@@ -102,6 +102,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("name", c.task.name, one_of(tasks::names())).required();
   keys.key("labels", c.task.labels);
   keys.key("pack", c.task.pack);
+  keys.key("pairs", c.task.pairs, one_of({"next_sentence", "sentence_order"}));
 
   keys.table("output");
   keys.key("directory", c.output.directory).required();

@@ -136,7 +136,8 @@ class Preparation {
   }
 
   void work() {
-    scan(rows_are_independent(config_));
+    // Numbers of words do not tell lines.
+    scan(rows_are_independent(config_) && (tokenizer_ || !config_.pairs_documents()));
     if (lists_ && table_.counts()[static_cast<std::size_t>(RowStatus::undecided_label)] > 0)
       agree([this] { list_again(); });
     summary_.rows = table_.rows();
@@ -238,7 +239,9 @@ class Preparation {
     std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
-      const SplitLayout layout(split, config_, table_, *store_, *tokenizer_);
+      std::optional<SplitLayout> made;
+      agree([&] { made.emplace(split, config_, table_, *store_, *tokenizer_); });
+      const SplitLayout& layout = *made;
       info.has_texts = config_.stores_texts() && split != Split::train;
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();

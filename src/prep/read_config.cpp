@@ -60,6 +60,15 @@ void complete_candidates(PrepConfig& c, const TextFormat& format, const config::
   c.split.group = !c.source.query_id.empty() ? c.source.query_id : c.source.text.size() == 1 ? c.source.text[0] : "";
 }
 
+/// Sets the columns of tokens, and those of pairs that the source has, if the input does not say them.
+void complete_ids(PrepConfig& c, const config::TomlReader& reader) {
+  const bool pairs = c.kind().labels_pairs;
+  if (!reader.given("source.text")) {
+    c.source.text = {pairs ? "first" : "tokens"};
+    if (pairs && !reader.given("source.text_pair")) c.source.text_pair = {"second"};
+  }
+}
+
 /// Sets the columns of texts that are compared if the input does not say them; rows may have a score. One column is
 /// enough for a corpus.
 void complete_texts(PrepConfig& c, const config::TomlReader& reader) {
@@ -82,10 +91,14 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   if (c.has_answers() || c.has_words()) complete_windows(c);
   if (c.has_candidates() && format != nullptr) complete_candidates(c, *format, reader);
   if (c.parts_texts()) complete_texts(c, reader);
+  if (c.holds_ids()) complete_ids(c, reader);
+  const bool takes_unit = format != nullptr && format->takes_unit;
+  if (c.pairs_documents() && takes_unit && !reader.given("source.unit")) c.source.unit = "paragraph";
   if (!c.source.label_columns.empty()) complete_label_columns(c, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
   c.tokenizer.max_tokens_given = reader.given("tokenizer.max_tokens");
+  if (c.pairs_documents() && !reader.given("source.label")) c.source.label.clear();
   c.source.label_given = reader.given("source.label") || !c.source.label_columns.empty();
   if (!reader.given("source.label_separator")) {
     c.source.label_separator = label_rules(c.kind().labels).usual_separator;
@@ -99,6 +112,7 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   }
   check_input(c, reader);
   c.task.pack = c.packs();
+  if (c.pairs_documents() && !c.task.pairs) c.task.pairs = "next_sentence";
   return {std::move(c), reader.problems()};
 }
 

@@ -16,6 +16,7 @@ RowTokenizer::RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& 
       store_(std::make_unique<RowStore>(config, tokenizer.size(), directory, group)),
       maker_(config, tokenizer),
       prompts_(config.source),
+      cuts_windows_(config.tokenizer.doc_stride.has_value()),
       unknown_(tokenizer.kind().knows_all_text ? -1 : tokenizer.special_ids().unk) {}
 
 void RowTokenizer::add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer) {
@@ -42,7 +43,7 @@ void RowTokenizer::count() {
   counts_.tokens += std::ssize(made_.ids);
   counts_.unknown += std::count(made_.ids.begin(), made_.ids.end(), unknown_);
   counts_.truncated += made_.truncated ? 1 : 0;
-  counts_.cut_into_windows += made_.sequences.size() > 1 ? 1 : 0;
+  counts_.cut_into_windows += cuts_windows_ && made_.sequences.size() > 1 ? 1 : 0;
 }
 
 std::unique_ptr<RowStore> RowTokenizer::finish(std::int64_t rows) {

@@ -48,6 +48,7 @@ class RowTokenizer {
   std::unique_ptr<RowStore> store_;
   SequenceMaker maker_;
   Prompts prompts_;
+  const bool cuts_windows_;
   const std::int32_t unknown_;
   MadeRow made_;
   TokenCounts counts_;

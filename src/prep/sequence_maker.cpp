@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
+#include "id_text.hpp"
 
 namespace bert_hpc::prep {
 
@@ -26,10 +27,12 @@ std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int6
 }
 
 SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer)
-    : encoder_(tokenizer.encoder()),
+    : encoder_(config.holds_ids() ? id_reader(tokenizer.size()) : tokenizer.encoder()),
       settings_(config.tokenizer),
       room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(config.has_pairs())),
+      frame_(config.sequence(tokenizer.sequence()), tokenizer.special_ids(), config.has_pairs()),
       pairs_(config.has_pairs()),
+      documents_(config.pairs_documents()),
       parts_(config.parts_texts()),
       has_second_(config.has_second_text()),
       packs_(config.packs()),
@@ -38,18 +41,12 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
       unknown_(tokenizer.special_ids().unk),
       end_(config.ends_texts() ? tokenizer.text_end() : -1) {
   core::require(end_ >= 0 || !config.ends_texts(), "the tokenizer has a token that ends texts");
-  const tokenize::SequenceTemplate sequence = config.sequence(tokenizer.sequence());
-  const tokenize::SpecialIds& ids = tokenizer.special_ids();
-  before_ = ids_of(sequence.before, ids);
-  after_ = ids_of(pairs_ ? sequence.between : sequence.after, ids);
-  if (pairs_) after_pair_ = ids_of(sequence.after_pair, ids);
-  second_after_ = pairs_ ? sequence.second_between : 0;
-  second_counts_ = pairs_ && sequence.second_type == 0;
 }
 
 void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row,
                          std::span<const std::string_view> negatives) {
   row.clear();
+  if (documents_) return encode_lines(text, row);
   first_.clear();
   second_.clear();
   negatives_.resize(negatives.size());
@@ -94,6 +91,18 @@ void SequenceMaker::cut(MadeRow& row) {
     make_windows(row);
   } else {
     make_truncated(row);
+  }
+}
+
+/// Each line with a token is a sequence.
+void SequenceMaker::encode_lines(std::string_view text, MadeRow& row) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::size_t before = row.ids.size();
+    encoder_->encode(text.substr(0, end), row.ids);
+    const auto tokens = static_cast<std::int64_t>(row.ids.size() - before);
+    if (tokens > 0) row.sequences.push_back({row.ids.size(), tokens});
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 
@@ -152,22 +161,14 @@ void SequenceMaker::add_window(std::span<const std::int32_t> question, std::span
   const auto part =
       document.subspan(static_cast<std::size_t>(window.begin), static_cast<std::size_t>(window.end - window.begin));
   add_sequence(pairs_ ? question : part, pairs_ ? part : question, row);
-  row.sequences.back().document = std::ssize(before_) + (pairs_ ? std::ssize(question) + std::ssize(after_) : 0);
+  row.sequences.back().document = frame_.before() + (pairs_ ? std::ssize(question) + frame_.after() : 0);
   row.sequences.back().window = window;
 }
 
 void SequenceMaker::add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second,
                                  MadeRow& row) const {
-  const std::size_t begin = row.ids.size();
-  const auto add = [&row](std::span<const std::int32_t> ids) { row.ids.insert(row.ids.end(), ids.begin(), ids.end()); };
-  add(before_);
-  add(first);
-  add(after_);
-  std::size_t of_type_0 = row.ids.size() - static_cast<std::size_t>(second_after_);
-  add(second);
-  add(after_pair_);
-  if (second_counts_) of_type_0 = row.ids.size();
-  row.sequences.push_back({row.ids.size(), static_cast<std::int64_t>(of_type_0 - begin)});
+  const std::int64_t of_type_0 = frame_.add(first, second, row.ids);
+  row.sequences.push_back({row.ids.size(), of_type_0});
 }
 
 }  // namespace bert_hpc::prep

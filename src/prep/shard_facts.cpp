@@ -12,7 +12,8 @@ data::ShardInfo shard_info(const PrepConfig& config, const RowTable& table, cons
   info.vocabulary_hash = tokenizer.vocabulary_hash();
   info.vocabulary_size = tokenizer.size();
   info.label_names = table.label_names;
-  info.labelled = config.has_labels();
+  info.labelled = config.has_labels() || config.pairs_documents();
+  if (config.pairs_documents()) info.label_names = class_names(config.pair_kind());
   info.label_column = config.label_column();
   for (const AnswerCounts& split : table.answer_counts()) info.unanswerable += split.unanswerable;
   nlohmann::json settings = {{"type", tokenizer.kind().name}, {"max_tokens", config.tokenizer.max_tokens}};

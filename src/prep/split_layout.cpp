@@ -16,7 +16,7 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::uint64_t use_order = 2;  // other than the keys that divide the splits
+constexpr std::uint64_t use_order = 2, use_pairs = 4;  // other than the keys that divide the splits
 // Distances in sequences at which a sequence, and before it its offset, is prefetched.
 constexpr std::int64_t sequences_ahead = 16, sequences_far_ahead = 48;
 
@@ -33,11 +33,11 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       store_(row_store.tokens()),
       parts_(config, static_cast<RowStatus>(split)),
       packs_(config.packs()),
+      pairs_documents_(config.pairs_documents()),
       ranks_(config.has_candidates()),
       parts_texts_(config.parts_texts()),
-      before_(ids_of(config.sequence(tokenizer.sequence()).before, tokenizer.special_ids())),
-      after_(ids_of(config.sequence(tokenizer.sequence()).after, tokenizer.special_ids())),
-      room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(false)) {
+      frame_(config.sequence(tokenizer.sequence()), tokenizer.special_ids(), pairs_documents_),
+      room_(config.tokenizer.max_tokens - frame_.special_tokens()) {
   std::vector<RowNumber> rows;
   rows.reserve(
       static_cast<std::size_t>(std::count(table.status.begin(), table.status.end(), static_cast<RowStatus>(split))));
@@ -48,6 +48,9 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
   }
   if (packs_) {
     order_ = packed_sequences(std::move(rows));
+    if (split == Split::train) shuffle(order_, config.split.seed);
+  } else if (pairs_documents_) {
+    order_ = paired_passages(rows, config, split);
     if (split == Split::train) shuffle(order_, config.split.seed);
   } else {
     if (ranks_) {
@@ -94,7 +97,11 @@ SplitLayout::Stored SplitLayout::stored(std::int64_t index) const {
 
 std::int64_t SplitLayout::length(std::int64_t index) const {
   const std::int64_t number = order_[static_cast<std::size_t>(index)];
-  if (packs_) return std::min(room_, packed_tokens_ - number * room_) + std::ssize(before_) + std::ssize(after_);
+  if (packs_) return std::min(room_, packed_tokens_ - number * room_) + frame_.special_tokens();
+  if (pairs_documents_) {
+    const DocumentPair& pair = pairs_[static_cast<std::size_t>(number)];
+    return static_cast<std::int64_t>(pair.first.tokens) + pair.second.tokens + frame_.special_tokens();
+  }
   return parts_.tokens(store_.length(by_row_ ? only_sequence(number) : number));
 }
 
@@ -131,7 +138,7 @@ std::uint64_t SplitLayout::query_at(std::int64_t index) const {
 /// Whether the next index is that of another row, or of another query. Windows of a row and candidates of a query stay
 /// in one shard.
 bool SplitLayout::ends_unit(std::int64_t index) const {
-  if (packs_ || index + 1 == sequences()) return true;
+  if (packs_ || pairs_documents_ || index + 1 == sequences()) return true;
   if (ranks_) return query_at(index) != query_at(index + 1);
   return by_row_ || stored(index).row != stored(index + 1).row;
 }
@@ -156,6 +163,7 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 
 void SplitLayout::read(std::int64_t index, Sequence& sequence) const {
   if (packs_) return read_packed(order_[static_cast<std::size_t>(index)], sequence);
+  if (pairs_documents_) return read_pair(pairs_[order_[static_cast<std::size_t>(index)]], sequence);
   if (by_row_ && index + sequences_far_ahead < sequences()) {
     const std::int64_t row = order_[static_cast<std::size_t>(index + sequences_far_ahead)];
     store_.prefetch_offsets(row);
@@ -224,13 +232,74 @@ void SplitLayout::take_candidate(std::int64_t index, Sequence& sequence) const {
   if (sequence.starts_group && levels != table_.further_levels.end()) further = data::levels_to_json(levels->second);
 }
 
+/// Makes pairs_. Returns their numbers. Throws Error(data) if the documents cannot be paired.
+std::vector<RowNumber> SplitLayout::paired_passages(const std::vector<RowNumber>& rows, const PrepConfig& config,
+                                                    Split split) {
+  std::vector<Document> documents;
+  RowNumber most_lines = 0;
+  for (const RowNumber row : rows) {
+    const TokenStore::Range lines = store_.sequences_of(row);
+    if (lines.begin == lines.end) continue;
+    documents.push_back({static_cast<RowNumber>(lines.begin), static_cast<RowNumber>(lines.end)});
+    most_lines = std::max(most_lines, documents.back().units());
+  }
+  const bool too_few = documents.size() == 1 && config.pair_kind() == PairKind::next_sentence;
+  if (too_few || (!documents.empty() && most_lines == 1)) {
+    throw core::Error(
+        core::ExitCode::data,
+        std::string("The ") + to_string(split) + " split has " +
+            (too_few ? "one document, but half of the pairs need a text of another one. "
+                     : "documents of one line each, "
+                       "but a pair has two lines of one. ") +
+            "A document is a row, and its lines are its sentences or paragraphs; of [source] format \"text\", unit = "
+            "\"paragraph\" makes documents of lines between blank lines.");
+  }
+  pairs_ = pairs_of(documents,
+                    {.kind = config.pair_kind(),
+                     .room = room_,
+                     .seed = random_key(config.split.seed, use_pairs, static_cast<std::int64_t>(split))},
+                    [this](RowNumber unit) { return store_.length(unit); });
+  require_numbers(std::ssize(pairs_), "sequence");
+  std::vector<RowNumber> numbers(pairs_.size());
+  std::iota(numbers.begin(), numbers.end(), RowNumber{0});
+  return numbers;
+}
+
+/// ids += the tokens of a passage.
+void SplitLayout::read_passage(const Passage& passage, std::vector<std::int32_t>& ids) const {
+  std::int64_t skipped = passage.skipped, left = passage.tokens;
+  for (std::int64_t unit = passage.unit; left > 0; ++unit) {
+    const std::int64_t length = store_.length(unit), begin = std::min(skipped, length);
+    const std::int64_t count = std::min(length - begin, left);
+    skipped -= begin;
+    left -= count;
+    const std::size_t end = ids.size();
+    ids.resize(end + static_cast<std::size_t>(count));
+    if (count > 0) store_.read(unit, store_.row_of(unit), begin, std::span(ids).subspan(end));
+  }
+}
+
+void SplitLayout::read_pair(const DocumentPair& pair, Sequence& sequence) const {
+  sequence.source_index = store_.row_of(pair.first.unit);
+  sequence.label.number = pair.other ? 1 : 0;
+  sequence.first.clear();
+  sequence.second.clear();
+  read_passage(pair.first, sequence.first);
+  read_passage(pair.second, sequence.second);
+  sequence.stored.clear();
+  const std::int64_t of_type_0 = frame_.add(sequence.first, sequence.second, sequence.stored);
+  sequence.token_types.assign(sequence.stored.size(), 1);
+  std::fill_n(sequence.token_types.begin(), of_type_0, std::uint8_t{0});
+  sequence.ids = sequence.stored;
+}
+
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   std::int64_t token = number * room_;
   const std::int64_t end = std::min(token + room_, packed_tokens_);
   std::vector<std::int32_t>& ids = sequence.stored;
-  ids.assign(before_.begin(), before_.end());
-  ids.resize(before_.size() + static_cast<std::size_t>(end - token));
-  ids.insert(ids.end(), after_.begin(), after_.end());
+  sequence.first.resize(static_cast<std::size_t>(end - token));
+  ids.clear();
+  frame_.add(sequence.first, {}, ids);
   sequence.ids = ids;
   const auto block = std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin() - 1;
   auto at = static_cast<std::size_t>(block * stride);
@@ -242,7 +311,8 @@ void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   };
   while (start + length <= token) go_on();
   sequence.source_index = rows_[at];
-  std::span<std::int32_t> out = std::span(ids).subspan(before_.size());
+  std::span<std::int32_t> out =
+      std::span(ids).subspan(static_cast<std::size_t>(frame_.before()), sequence.first.size());
   while (true) {
     const std::int64_t count = std::min(start + length, end) - token;
     store_.read(only_sequence(rows_[at]), rows_[at], token - start, out.first(static_cast<std::size_t>(count)));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/prep/document_pairs.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tasks/task.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
@@ -82,9 +83,10 @@ struct TokenizerConfig {
 };
 
 struct TaskConfig {
-  std::string name;                 ///< one of tasks::names()
-  std::vector<std::string> labels;  ///< their names in the order of their numbers; empty: all, sorted
-  bool pack = true;                 ///< rows of a split follow each other until a sequence is full; if the task may
+  std::string name;                  ///< one of tasks::names()
+  std::vector<std::string> labels;   ///< their names in the order of their numbers; empty: all, sorted
+  std::optional<std::string> pairs;  ///< "next_sentence", "sentence_order"; set if pairs are made of documents
+  bool pack = true;                  ///< rows of a split follow each other until a sequence is full; if the task may
 };
 
 struct OutputConfig {
@@ -105,7 +107,7 @@ struct PrepConfig {
   /// Whether the task learns from labels.
   bool wants_labels() const {
     const bool may_lack = kind().has_text_rows() && source.label.empty() && source.label_columns.empty();
-    return kind().has_labels() && !may_lack;
+    return kind().has_labels() && !may_lack && !pairs_documents();
   }
   /// Whether it does and the text has them.
   bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
@@ -130,7 +132,12 @@ struct PrepConfig {
   bool has_second_text() const { return !source.text_pair.empty(); }
   /// Whether each text of a row is a sequence of its own. Else a sequence has both texts of a pair.
   bool parts_texts() const { return kind().has_text_rows(); }
-  bool has_pairs() const { return has_second_text() && !parts_texts(); }
+  bool has_pairs() const { return (has_second_text() && !parts_texts()) || pairs_documents(); }
+  /// Whether rows are documents, of whose lines pairs are made (prep/document_pairs.hpp).
+  bool pairs_documents() const { return kind().labels_pairs && !has_second_text(); }
+  PairKind pair_kind() const {
+    return task.pairs == "sentence_order" ? PairKind::sentence_order : PairKind::next_sentence;
+  }
   /// Whether shards name the rows of such texts, for searches.
   bool names_rows() const { return parts_texts() && !source.id.empty(); }
   /// Whether shards of validation and test data hold texts of rows (data/row_texts.hpp).
@@ -147,6 +154,11 @@ struct PrepConfig {
   /// The format that [source] format names. Throws Error(internal) if there is none of that name.
   const TextFormat& text_format() const;
   RowFormat row_format() const;
+  /// Whether texts are ids of tokens.
+  bool holds_ids() const {
+    const TextFormat* const format = find_text_format(source.format);
+    return format != nullptr && format->holds_ids;
+  }
 };
 
 /// Visits every key, table by table.

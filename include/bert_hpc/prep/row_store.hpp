@@ -1,5 +1,5 @@
-// What tokenization makes of each row, on its way to the shards through scratch files. A sequence
-// is the number of its tokens of type 0 if there are pairs, then answer_numbers() of tasks with answers, its ids,
+// What tokenization makes of each row, on its way to the shards through scratch files. A sequence, of a document a
+// line, is the number of its tokens of type 0 if there are pairs, then answer_numbers() of tasks with answers, its ids,
 // and the characters of its tokens where predictions are made of it, or the words that its tokens are parts of. Rows
 // that predictions are made of may have texts too, in a store of their own.
 #pragma once
@@ -24,7 +24,7 @@ struct StoredParts {
   bool pairs = false, answers = false, characters = false, words = false, texts = false;
 
   StoredParts(const PrepConfig& config, RowStatus split)
-      : pairs(config.has_pairs()),
+      : pairs(config.has_pairs() && !config.pairs_documents()),
         answers(config.has_answers()),
         characters(answers && split != RowStatus::train),
         words(config.has_words()),

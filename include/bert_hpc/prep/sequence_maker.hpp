@@ -1,6 +1,7 @@
 // From a row's texts to the ids that a model reads: the tokenizer's template around a text or a pair. A text that is
 // too long is shortened, of a pair the longer first; of texts that are compared each is a sequence. Or with [tokenizer]
-// doc_stride the last text is cut into overlapping windows, each a sequence of its own. For packed text the bare ids.
+// doc_stride the last text is cut into overlapping windows, each a sequence of its own. For packed text, and for each
+// line of a document, the bare ids.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "bert_hpc/prep/made_row.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/sequence_frame.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
@@ -42,6 +44,7 @@ class SequenceMaker {
  private:
   void cut(MadeRow& row);
   void encode_words(std::string_view text, MadeRow& row);
+  void encode_lines(std::string_view text, MadeRow& row);
   void make_truncated(MadeRow& row) const;
   void make_windows(MadeRow& row) const;
   void add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second, MadeRow& row) const;
@@ -51,12 +54,10 @@ class SequenceMaker {
   std::unique_ptr<tokenize::TextEncoder> encoder_;
   TokenizerConfig settings_;
   std::int64_t room_;  // for the tokens of both texts
-  bool pairs_, parts_, has_second_, packs_, spans_, words_;
-  std::int32_t unknown_;                                   // token
-  std::int32_t end_;                                       // token behind each text; -1: none
-  std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
-  std::int64_t second_after_;  // tokens of after_, the last ones, that have the second text's type
-  bool second_counts_;         // the second text and after_pair_ count as tokens of type 0
+  SequenceFrame frame_;
+  bool pairs_, documents_, parts_, has_second_, packs_, spans_, words_;
+  std::int32_t unknown_;  // token
+  std::int32_t end_;      // token behind each text; -1: none
   std::vector<std::int32_t> first_, second_;
   std::vector<std::vector<std::int32_t>> negatives_;
 };

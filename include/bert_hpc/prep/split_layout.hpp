@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "bert_hpc/data/label_column.hpp"
+#include "bert_hpc/prep/document_pairs.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
 #include "bert_hpc/prep/row_number.hpp"
 #include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/row_table.hpp"
+#include "bert_hpc/prep/sequence_frame.hpp"
 
 namespace bert_hpc::prep {
 
@@ -34,9 +36,10 @@ class SplitLayout {
   const std::vector<Shard>& shards() const { return shards_; }
 
   struct Sequence {
-    std::span<const std::int32_t> ids;      ///< in `stored`
-    std::vector<std::int32_t> stored;       ///< as the store has it; of packed text the ids
-    std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
+    std::span<const std::int32_t> ids;        ///< in `stored`
+    std::vector<std::int32_t> stored;         ///< as the store has it; of packed text and pairs of passages the ids
+    std::vector<std::int32_t> first, second;  ///< passages
+    std::vector<std::uint8_t> token_types;    ///< empty unless there are pairs
     data::Label label;
     std::int64_t source_index = 0;
     // For tasks with answers:
@@ -82,6 +85,9 @@ class SplitLayout {
   bool ends_unit(std::int64_t index) const;
   std::uint64_t query_at(std::int64_t index) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
+  std::vector<RowNumber> paired_passages(const std::vector<RowNumber>& rows, const PrepConfig& config, Split split);
+  void read_pair(const DocumentPair& pair, Sequence& sequence) const;
+  void read_passage(const Passage& passage, std::vector<std::int32_t>& ids) const;
 
   void take_words(std::span<const std::int32_t> numbers, Sequence& sequence) const;
   void take_answer(std::span<const std::int32_t> numbers, Sequence& sequence) const;
@@ -91,15 +97,16 @@ class SplitLayout {
   const RowStore& row_store_;
   const TokenStore& store_;
   StoredParts parts_;
-  bool packs_, ranks_, parts_texts_;
-  std::vector<std::int32_t> before_, after_;  // special tokens around packed text
-  std::int64_t room_;                         // tokens of packed text in a sequence
+  bool packs_, pairs_documents_, ranks_, parts_texts_;
+  SequenceFrame frame_;  // around packed text, or around pairs of passages
+  std::int64_t room_;    // tokens of packed text, or of both passages, in a sequence
   // Packed:
   std::vector<RowNumber> rows_;       // the split's rows as they come
   std::vector<std::int64_t> starts_;  // tokens before every stride-th of them
   std::int64_t packed_tokens_ = 0;    // of all of them
-  bool by_row_ = false;               // not packed: each row is one sequence
-  std::vector<RowNumber> order_;      // by index: the packed sequence, or the row, or else the sequence in the store
+  std::vector<DocumentPair> pairs_;   // of documents
+  bool by_row_ = false;               // neither: each row is one sequence
+  std::vector<RowNumber> order_;      // by index: the packed sequence, or pair, or row, or else sequence in the store
   std::int64_t tokens_ = 0, queries_ = 0, answerable_ = 0;
   std::vector<Shard> shards_;
 };

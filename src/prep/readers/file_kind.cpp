@@ -21,7 +21,7 @@ constexpr Kind kinds[] = {
     {"BZh91AY&SY"sv, "compressed with bzip2; decompress it (bzip2 -d FILE), or use gzip, which is read directly"},
     {"ARROW1\0\0"sv,
      "Arrow; convert it: python3 -c 'import pandas; pandas.read_feather(\"FILE\").to_csv(\"NEW.csv\", index=False)'"},
-    {"\x89HDF\r\n\x1A\n"sv, "HDF5; [source] takes text"},
+    {"\x89HDF\r\n\x1A\n"sv, "HDF5; [source] takes text, and NVIDIA's shards for BERT as format = \"nvidia_hdf5\""},
     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, "an Excel workbook (.xls); save it as \"CSV UTF-8\""},
     {"SQLite format 3\0"sv, "an SQLite database; export the table as CSV"},
     {"%PDF-1."sv, "PDF; [source] takes text"},

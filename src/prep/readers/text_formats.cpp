@@ -17,11 +17,12 @@ const TextFormat& conll_format();
 const TextFormat& msmarco_format();
 const TextFormat& fasta_format();
 const TextFormat& parquet_format();
+const TextFormat& nvidia_format();
 
 std::span<const TextFormat* const> text_formats() {
-  static const TextFormat* const formats[] = {&csv_format(),     &tsv_format(),    &jsonl_format(),  &plain_format(),
-                                              &squad_format(),   &wikiqa_format(), &glue_format(),   &conll_format(),
-                                              &msmarco_format(), &fasta_format(),  &parquet_format()};
+  static const TextFormat* const formats[] = {&csv_format(),     &tsv_format(),    &jsonl_format(),   &plain_format(),
+                                              &squad_format(),   &wikiqa_format(), &glue_format(),    &conll_format(),
+                                              &msmarco_format(), &fasta_format(),  &parquet_format(), &nvidia_format()};
   return formats;
 }
 

@@ -79,6 +79,7 @@ struct TextFormat {
   bool quotes = true;             ///< default
   bool takes_unit = false;        ///< [source] unit
   bool is_text = true;            ///< files are lines in [source] encoding
+  bool holds_ids = false;         ///< texts are ids of tokens between blanks
   std::string lacks = {};         ///< why this build cannot open files, to follow the format's name; empty if it can
 
   /// Names of the numbers in a column, in the order 0, 1, …, if `file` has names for them. Throws as open_rows() does.
