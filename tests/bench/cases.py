@@ -61,6 +61,11 @@ def document_like(count, seed):
     return log_normal_lengths(count, 560, 0.48, 64, 1024, seed)
 
 
+def book_like(count, seed):
+    """Long documents: mean about 5,500 tokens, one in six cut at 8192."""
+    return log_normal_lengths(count, 5000, 0.5, 512, 8192, seed)
+
+
 def token_ids(case):
     """Lists of token ids, one list per sequence, nested by step: for the Python side."""
     generator = Generator(12345)
@@ -88,7 +93,7 @@ def roberta(layers, hidden, heads):
     return model(layers, hidden, heads) | own | special
 
 
-def modernbert(layers, hidden, heads):
+def modernbert(layers, hidden, heads, positions=1024):
     return {
         "model_type": "modernbert",
         "vocab_size": 30522,
@@ -96,7 +101,7 @@ def modernbert(layers, hidden, heads):
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "intermediate_size": 3 * hidden // 2,
-        "max_position_embeddings": 1024,
+        "max_position_embeddings": positions,
         "local_attention": 128,
         "global_attn_every_n_layers": 3,
         "attention_dropout": 0.0,
@@ -137,6 +142,7 @@ def cpu_cases():
         make_case("mini_short", "mini, short texts", 2.5, model(4, 256, 4), 32, 64, gloss_like, 32, 24, 6),
         make_case("tiny_short", "tiny, short texts", 4.0, model(2, 128, 2), 32, 64, gloss_like, 32, 64, 16),
         make_case("modernbert_long", "ModernBERT, long texts", 3.0, modernbert(6, 384, 6), 8, 1024, document_like, 8, 6, 2),
+        make_case("modernbert_8192", "ModernBERT, up to 8,192 tokens", 3.0, modernbert(6, 384, 6, 8192), 4, 8192, book_like, 2, 1, 1),
         make_case("roberta_squad", "RoBERTa-base, SQuAD-like lengths", 2.0, roberta(12, 768, 12), 8, 384, squad_like, 16, 4, 1),
     ]
 

@@ -46,7 +46,7 @@ class Cases(unittest.TestCase):
 
     def test_lengths_never_change(self):
         text = json.dumps([case["lengths"] for case in cases.all_cases() if case["name"] != "roberta_squad"])
-        self.assertEqual(hashlib.sha256(text.encode()).hexdigest()[:16], "856cad98a2896026")
+        self.assertEqual(hashlib.sha256(text.encode()).hexdigest()[:16], "d85dd185fc7c5cf7")
 
     def test_gpu_cases(self):
         found = {case["name"]: case for case in cases.all_cases("cuda")}
