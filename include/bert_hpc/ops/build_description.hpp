@@ -10,6 +10,9 @@ namespace bert_hpc::ops {
 /// x86-64-v4 and x86-64-v4 with AVX512_BF16; this processor uses x86-64-v4". "" in a GPU build.
 std::string instruction_sets();
 
+/// Whether products of bf16 are computed in the processor's tile registers (Intel's AMX).
+bool uses_tile_registers();
+
 /// The gemm implementations with versions, in order of preference on this machine: "native (AVX2)", "oneDNN 2.6.3". The
 /// portable fallback is left out.
 std::vector<std::string> matmul_libraries();

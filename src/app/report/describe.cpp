@@ -20,6 +20,7 @@
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/build_description.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 
 namespace bert_hpc::app {
@@ -201,7 +202,8 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
-  const std::string note = precision_note(context.input.precision, core::is_gpu_build(), facts.instruction_sets);
+  const std::string note =
+      precision_note(context.input.precision, core::is_gpu_build(), facts.instruction_sets, ops::uses_tile_registers());
   if (!note.empty()) context.log.info(note);
   if (!context.invocation.validate) return;
   const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));

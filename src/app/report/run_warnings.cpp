@@ -191,9 +191,11 @@ std::vector<std::string> training_warnings(const config::Config& input, std::int
   return warnings;
 }
 
-std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets) {
+std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets,
+                           bool uses_amx) {
   const bool narrow = precision.compute == "bf16" || precision.compute == "fp16";
-  if (!on_gpu && narrow && instruction_sets.find("AMX") != std::string::npos) {
+  const bool in_tiles = precision.compute == "bf16" && uses_amx;
+  if (!on_gpu && narrow && !in_tiles && instruction_sets.find("AMX") != std::string::npos) {
     return "note: [precision] compute = \"" + precision.compute +
            "\" does not use this processor's AMX and may be slower than \"fp32\"; "
            "bert_hpc --measure-machine FILE measures both";

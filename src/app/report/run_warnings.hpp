@@ -34,6 +34,7 @@ std::vector<std::string> training_warnings(const config::Config& input, std::int
 
 /// Note that a run on a GPU computes in fp32 because its input does not choose, or that one on a CPU computes in 16
 /// bits without AMX, which the processor has; else "". `instruction_sets`: as Machine has them.
-std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets);
+std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets,
+                           bool uses_amx);
 
 }  // namespace bert_hpc::app

@@ -189,8 +189,11 @@ class Runner : BlockedSteps {
 }  // namespace
 
 const TileKernels& kernels_of([[maybe_unused]] InstructionSet set, [[maybe_unused]] core::DataType compute) {
+#if defined(BERT_HPC_AMX_KERNELS)
+  if (set == InstructionSet::x86_64_amx && compute == core::DataType::bf16) return x86_64_amx::pair_kernels();
+#endif
 #if defined(BERT_HPC_X86_KERNELS)
-  if (set == InstructionSet::x86_64_v4_bf16) {
+  if (set == InstructionSet::x86_64_v4_bf16 || set == InstructionSet::x86_64_amx) {
     return compute == core::DataType::bf16 ? x86_64_v4_bf16::pair_kernels() : x86_64_v4_bf16::tile_kernels();
   }
   if (set == InstructionSet::x86_64_v4) return x86_64_v4::tile_kernels();

@@ -10,7 +10,6 @@
 
 namespace bert_hpc::ops::cpu {
 
-inline constexpr std::int64_t longest_block = 384;  // words: a panel of B takes 24 KiB with AVX2
 inline constexpr std::int64_t longest_step = 4096;  // words packed at once
 /// 10 MiB: a whole weight matrix of a base-size model.
 inline constexpr std::int64_t step_floats = std::int64_t{5} << 19;
@@ -48,7 +47,7 @@ inline Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int
                             bool a_transposed, bool rounds) {
   const std::int64_t longest = longest_step_of(kernels, rounds);
   Blocking b;
-  b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 8));
+  b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 16));
   // An A that is read in place needs no steps over m; k is split only if a panel of B would be too tall.
   b.k_step = a_transposed ? b.k_block : k <= longest ? k : longest / b.k_block * b.k_block;
   // Steps of similar size whose packed panels, of `unit` rows or columns each, fit.

@@ -17,7 +17,8 @@ namespace {
 
 AttentionKernels kernels_of([[maybe_unused]] InstructionSet set) {
 #if defined(BERT_HPC_X86_KERNELS)
-  if (set == InstructionSet::x86_64_v4_bf16) return x86_64_v4_bf16::attention_kernels();
+  if (set == InstructionSet::x86_64_v4_bf16 || set == InstructionSet::x86_64_amx)
+    return x86_64_v4_bf16::attention_kernels();
   if (set == InstructionSet::x86_64_v4) return x86_64_v4::attention_kernels();
   if (set == InstructionSet::x86_64_v3) return x86_64_v3::attention_kernels();
 #endif

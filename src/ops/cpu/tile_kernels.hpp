@@ -7,7 +7,7 @@
 //
 // Bits: an element of C is one chain of multiply-adds over k in order, which starts with its bias, its old value or
 // zero. Blocks over k continue the chain through C, and edge tiles run the same chain, so the bits depend only on the
-// operands.
+// operands. (A link of the chain is a word, with AMX 16 words.)
 //
 // Kernels multiply words of 32 bits: floats, or, if the processor multiplies them, pairs of bf16 that are neighbours
 // along k (the last pair has a zero if k is odd; isa/words.hpp). Operands of other types (Source) are converted to
@@ -18,6 +18,8 @@
 #include <cstdint>
 
 namespace bert_hpc::ops::cpu {
+
+inline constexpr std::int64_t longest_block = 384;  ///< words along k: a panel of B takes 24 KiB with AVX2
 
 /// The initial value of a tile's chains.
 enum class Begin { zero, bias, existing };
@@ -37,7 +39,8 @@ constexpr std::int64_t bytes_of(Source source) {
   return source == Source::bf16 || source == Source::fp16 ? 2 : 4;
 }
 
-/// One block of C: all m × n elements, with k words of their terms. Strides of A and B count words.
+/// One block of C: all m × n elements, with k words of their terms, at most longest_block. Strides of A and B count
+/// words.
 struct TileJob {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
@@ -115,5 +118,9 @@ namespace x86_64_v4_bf16 {
 const TileKernels& tile_kernels();
 const TileKernels& pair_kernels();  ///< for gemms whose two operands are both read as bf16
 }  // namespace x86_64_v4_bf16
+namespace x86_64_amx {
+const TileKernels& pair_kernels();
+bool pair_kernels_are_right();  ///< whether this processor computes a product that is known
+}  // namespace x86_64_amx
 
 }  // namespace bert_hpc::ops::cpu

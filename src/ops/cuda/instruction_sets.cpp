@@ -6,4 +6,8 @@ std::string instruction_sets() {
   return {};
 }
 
+bool uses_tile_registers() {
+  return false;
+}
+
 }  // namespace bert_hpc::ops

@@ -178,19 +178,23 @@ TEST_CASE("the banner warns of ranks far from their GPU") {
 
 TEST_CASE("a run on a GPU whose input does not choose a precision names bf16") {
   bert_hpc::config::Precision precision;
-  CHECK_THAT(precision_note(precision, true, ""),
+  CHECK_THAT(precision_note(precision, true, "", false),
              ContainsSubstring("compute is not set") && ContainsSubstring("in fp32") && ContainsSubstring("\"bf16\""));
-  CHECK(precision_note(precision, false, "AVX-512, AMX").empty());
+  CHECK(precision_note(precision, false, "AVX-512, AMX", false).empty());
   precision.is_given = true;
-  CHECK(precision_note(precision, true, "").empty());
+  CHECK(precision_note(precision, true, "", false).empty());
 }
 
 TEST_CASE("a run in 16 bits on a CPU with AMX says that it does not use it") {
   bert_hpc::config::Precision precision;
   precision.compute = "bf16";
   precision.is_given = true;
-  CHECK_THAT(precision_note(precision, false, "AVX2, AVX-512 BF16, AMX"),
+  CHECK_THAT(precision_note(precision, false, "AVX2, AVX-512 BF16, AMX", false),
              ContainsSubstring("compute = \"bf16\" does not use this processor's AMX"));
-  CHECK(precision_note(precision, false, "AVX2, AVX-512 BF16").empty());
-  CHECK(precision_note(precision, true, "AMX").empty());
+  CHECK(precision_note(precision, false, "AVX2, AVX-512 BF16", false).empty());
+  CHECK(precision_note(precision, true, "AMX", false).empty());
+  CHECK(precision_note(precision, false, "AVX2, AVX-512 BF16, AMX", true).empty());
+  precision.compute = "fp16";
+  CHECK_THAT(precision_note(precision, false, "AVX2, AVX-512 BF16, AMX", true),
+             ContainsSubstring("compute = \"fp16\" does not use this processor's AMX"));
 }

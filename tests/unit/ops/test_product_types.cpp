@@ -5,6 +5,7 @@
 // which they take for zero, are far below the bound.
 #include <omp.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -250,13 +251,38 @@ TEST_CASE("a row of a 16-bit product does not depend on other rows or the number
   }
 }
 
-// The exact order of sums, which makes the bits of a row independent of other rows; isa/words.hpp states that of pairs.
-TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in pairs the second element first") {
+namespace {
+
+/// Σ a(k) · b(k) of `length` terms in the exact order of the native kernels: one chain of fused multiply-adds, in pairs
+/// the second element first (isa/words.hpp). Tile registers add one sum of each 16 whole pairs to the chain, that of
+/// their first elements plus that of their second ones (amx/tile_registers.hpp).
+template <class A, class B>
+float chained(std::int64_t length, bool pairs, bool tiles, const A& a, const B& b) {
+  constexpr std::int64_t together = 32;
+  float sum = 0;
+  std::int64_t k = 0;
+  for (; tiles && k + together - 1 <= length; k += together) {
+    float parts[2] = {0, 0};
+    for (std::int64_t l = k; l < std::min(k + together, length); ++l) parts[l % 2] = std::fma(a(l), b(l), parts[l % 2]);
+    sum += parts[0] + parts[1];
+  }
+  for (; k < length; ++k) {
+    const std::int64_t other = k ^ 1, term = !pairs ? k : other < length ? other : k;
+    sum = std::fma(a(term), b(term), sum);
+  }
+  return sum;
+}
+
+}  // namespace
+
+// The exact order of sums makes the bits of a row independent of other rows.
+TEST_CASE("an element of a bf16 product is summed in one order") {
   const auto product =
       ops::make_matrix_product(core::is_gpu_build() ? "portable" : "native", {.compute = DataType::bf16});
   if (product->name().find("x86_64") == std::string::npos) SKIP("no fused multiply-adds: " << product->name());
-  const bool pairs = product->name().find("bf16") != std::string::npos;
-  const std::int64_t rows = 13, in = GENERATE(2, 7, 64, 801, 1540), out = 35;
+  const bool tiles = product->name().find("amx") != std::string::npos;
+  const bool pairs = tiles || product->name().find("bf16") != std::string::npos;
+  const std::int64_t rows = 13, in = GENERATE(2, 7, 63, 64, 801, 1540), out = 35;
   CAPTURE(product->name(), in);
   product->reserve({rows, in, out});
   const StoredMatrix x = StoredMatrix::random(DataType::bf16, rows, in, 1);
@@ -266,11 +292,9 @@ TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in 
   std::int64_t different = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < out; ++j) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < in; ++k) {
-        const std::int64_t other = k ^ 1, term = !pairs ? k : other < in ? other : k;
-        sum = std::fma(static_cast<float>(x(i, term)), w_read(j, term), sum);
-      }
+      const float sum = chained(
+          in, pairs, tiles, [&](std::int64_t k) { return static_cast<float>(x(i, k)); },
+          [&](std::int64_t k) { return w_read(j, k); });
       different += static_cast<float>(y(i, j)) != sum;
     }
   }

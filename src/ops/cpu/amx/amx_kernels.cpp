@@ -1,0 +1,219 @@
+// The inner loops of gemms of bf16 on Intel's AMX. A block of C of 32 × 32 elements stays in four tile registers; for
+// 16 words along k, two tiles of A and two of B are loaded and multiplied, four products for four loads. B is packed as
+// for vectors (two tiles side by side); A is read row by word, in place or from panels of 32 rows that are packed so.
+// The words of k behind the last whole tile are added by vectors.
+//
+// Bits: an element of C adds, for each 16 words along k, one sum of all their products (tile_registers.hpp), in order
+// of k. They depend on the operands and on how k is divided into blocks, which follows from k alone.
+#include "../isa/tile_steps.hpp"
+#include "tile_registers.hpp"
+
+namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
+namespace {
+
+constexpr std::int64_t block_rows = 2 * register_rows;
+static_assert(tile_columns == 2 * register_words, "a panel of B is two tiles wide");
+static_assert(longest_block % register_words == 0, "whole blocks along k are whole tiles");
+
+/// Rows of A, `stride` words from row to row.
+struct RowsOfA {
+  const float* data;
+  std::int64_t stride;
+};
+
+/// Tiles 0 and 1 are C's upper rows, 2 and 3 its lower ones.
+template <bool lower>
+inline void begin_block(Begin begin, const float* bias, const float* c, std::int64_t c_stride) {
+  using T = TileRegisters;
+  if (begin == Begin::zero) {
+    T::set_zero<0>();
+    T::set_zero<1>();
+    if constexpr (lower) {
+      T::set_zero<2>();
+      T::set_zero<3>();
+    }
+    return;
+  }
+  const float* const from = begin == Begin::bias ? bias : c;
+  const std::int64_t stride = begin == Begin::bias ? 0 : c_stride;
+  T::load<0>(from, stride);
+  T::load<1>(from + register_words, stride);
+  if constexpr (lower) {
+    T::load<2>(from + register_rows * stride, stride);
+    T::load<3>(from + register_rows * stride + register_words, stride);
+  }
+}
+
+/// The block's chains over `deep` words, whole tiles.
+template <bool lower>
+inline void multiply_block(const RowsOfA& a, const float* b, std::int64_t deep, Begin begin, const float* bias,
+                           float* c, std::int64_t c_stride) {
+  using T = TileRegisters;
+  begin_block<lower>(begin, bias, c, c_stride);
+  for (std::int64_t l = 0; l < deep; l += register_words) {
+    T::load<6>(b + l * tile_columns, tile_columns);
+    T::load<4>(a.data + l, a.stride);
+    T::multiply<0, 4, 6>();
+    T::load<7>(b + l * tile_columns + register_words, tile_columns);
+    T::multiply<1, 4, 7>();
+    if constexpr (lower) {
+      T::load<5>(a.data + register_rows * a.stride + l, a.stride);
+      T::multiply<2, 5, 6>();
+      T::multiply<3, 5, 7>();
+    }
+  }
+  T::store<0>(c, c_stride);
+  T::store<1>(c + register_words, c_stride);
+  if constexpr (lower) {
+    T::store<2>(c + register_rows * c_stride, c_stride);
+    T::store<3>(c + register_rows * c_stride + register_words, c_stride);
+  }
+}
+
+/// All of a block's terms: C (rows, tile_columns), of which whole tiles are written.
+inline void run_block(std::int64_t rows, const RowsOfA& a, const float* b, std::int64_t k, Begin begin,
+                      const float* bias, float* c, std::int64_t c_stride) {
+  const std::int64_t deep = k / register_words * register_words;
+  if (deep > 0 && rows > register_rows) {
+    multiply_block<true>(a, b, deep, begin, bias, c, c_stride);
+  } else if (deep > 0) {
+    multiply_block<false>(a, b, deep, begin, bias, c, c_stride);
+  }
+  if (deep == k) return;
+  for (std::int64_t row = 0; row < rows; row += tile_rows) {
+    tile_of_rows<PairWords>(rows - row < tile_rows ? rows - row : tile_rows, false, a.data + row * a.stride + deep,
+                            a.stride, b + deep * tile_columns, k - deep, deep > 0 ? Begin::existing : begin, bias,
+                            c + row * c_stride, c_stride);
+  }
+}
+
+/// A block at the lower or right edge: the same computation on padded copies.
+void edge_block(const TileJob& job, const RowsOfA& a, const float* b, std::int64_t row, std::int64_t column,
+                std::int64_t rows, std::int64_t columns) {
+  alignas(64) float c[block_rows * tile_columns] = {}, second[block_rows * tile_columns] = {}, bias[tile_columns] = {};
+  float* const c_out = job.c + row * job.c_stride + column;
+  float* const second_out = job.second == nullptr ? nullptr : job.second + row * job.second_stride + column;
+  if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
+  if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
+  if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
+  run_block(rows, a, b, job.k, job.begin, bias, c, tile_columns);
+  finish(job.end, rows, c, tile_columns, second, tile_columns);
+  copy(c, tile_columns, rows, columns, c_out, job.c_stride);
+  if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
+}
+
+void multiply(const TileJob& job) {
+  const std::int64_t whole = job.m / block_rows * block_rows, rest = job.m - whole;
+  const auto rows_from = [&job](std::int64_t row) -> RowsOfA {
+    if (job.a_packed) return {job.a + row / block_rows * job.a_stride, job.k};
+    return {job.a + row * job.a_stride, job.a_stride};
+  };
+  // Tiles have whole rows: the last ones are copied and followed by zeros.
+  alignas(64) float last[block_rows * longest_block];
+  if (rest > 0) {
+    const RowsOfA from = rows_from(whole);
+    copy(from.data, from.stride, rest, job.k, last, job.k);
+    for (std::int64_t i = rest * job.k; i < block_rows * job.k; ++i) last[i] = 0.0f;
+  }
+  TileRegisters::configure();
+  for (std::int64_t column = 0; column < job.n; column += tile_columns) {
+    const float* b = job.b + column / tile_columns * job.b_stride;
+    const std::int64_t columns = job.n - column < tile_columns ? job.n - column : tile_columns;
+    for (std::int64_t row = 0; row < job.m; row += block_rows) {
+      const RowsOfA a = row < whole ? rows_from(row) : RowsOfA{last, job.k};
+      const std::int64_t rows = row < whole ? block_rows : rest;
+      if (columns < tile_columns || rows < block_rows) {
+        edge_block(job, a, b, row, column, rows, columns);
+        continue;
+      }
+      float* const c = job.c + row * job.c_stride + column;
+      run_block(rows, a, b, job.k, job.begin, job.begin == Begin::bias ? job.bias + column : nullptr, c, job.c_stride);
+      if (job.end == End::nothing) continue;
+      finish(job.end, rows, c, job.c_stride, job.second + row * job.second_stride + column, job.second_stride);
+    }
+  }
+  TileRegisters::release();
+}
+
+/// Panels of block_rows rows, a row's words one after the other, from a matrix stored (length, count).
+template <Source source>
+void pack_rows(const PackJob& job) {
+  using Words = PairWords;
+  const std::int64_t words = (job.length + 1) / 2, whole = job.length / 2;
+  for (std::int64_t begin = 0; begin < job.count; begin += lanes) {
+    const ElementOf<source>* const from = static_cast<const ElementOf<source>*>(job.from) + begin;
+    float* const to = job.to + begin / block_rows * job.panel_stride + begin % block_rows * words;
+    const std::int64_t rows = job.count - begin < lanes ? job.count - begin : lanes;
+    std::int64_t l = 0;
+    for (; rows == lanes && l + lanes <= whole; l += lanes) {
+      Vector square[lanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) {
+        square[i] = Words::template down<source>(from + 2 * (l + i) * job.stride, job.stride, 2);
+      }
+      transpose(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) store(to + i * words + l, square[i]);
+    }
+    for (; l < words; ++l) {
+      const ElementOf<source>* const pair = from + 2 * l * job.stride;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        to[r * words + l] = Words::template one_down<source>(pair + r, job.stride, job.length - 2 * l);
+      }
+    }
+  }
+}
+
+template <Source source>
+constexpr SourceKernels pair_kernels_of() {
+  SourceKernels kernels = kernels_of<PairWords, source>();
+  kernels.pack_rows_transposed = pack_rows<source>;
+  return kernels;
+}
+
+}  // namespace
+
+const TileKernels& pair_kernels() {
+  static constexpr TileKernels kernels = {
+      BERT_HPC_TEXT(BERT_HPC_ISA),
+      block_rows,
+      tile_columns,
+      PairWords::terms,
+      row_block,
+      multiply,
+      {{}, pair_kernels_of<Source::bf16>(), {}, pair_kernels_of<Source::fp32_as_bf16>(), {}}};
+  return kernels;
+}
+
+/// Products of small whole numbers, which are exact.
+bool pair_kernels_are_right() {
+  constexpr std::int64_t m = block_rows, n = tile_columns, k = 2 * register_words;  // words
+  alignas(64) static float a[m * k], b[k * n], c[m * n];
+  const auto number = [](std::int64_t i, std::int64_t j) { return static_cast<float>((7 * i + 3 * j) % 11 - 5); };
+  const auto pair = [](float first, float second) {
+    std::uint32_t low, high;
+    __builtin_memcpy(&low, &first, sizeof low);
+    __builtin_memcpy(&high, &second, sizeof high);
+    const std::uint32_t both = low >> 16 | (high & 0xFFFF0000u);
+    float word;
+    __builtin_memcpy(&word, &both, sizeof word);
+    return word;
+  };
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t l = 0; l < k; ++l) a[i * k + l] = pair(number(i, 2 * l), number(i, 2 * l + 1));
+  }
+  for (std::int64_t l = 0; l < k; ++l) {
+    for (std::int64_t j = 0; j < n; ++j) b[l * n + j] = pair(number(2 * l, j + 1), number(2 * l + 1, j + 1));
+  }
+  multiply({.m = m, .n = n, .k = k, .a = a, .a_stride = k, .b = b, .b_stride = n * k, .c = c, .c_stride = n});
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (std::int64_t l = 0; l < 2 * k; ++l) sum += number(i, l) * number(l, j + 1);
+      if (c[i * n + j] != sum) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace bert_hpc::ops::cpu::BERT_HPC_ISA
