@@ -248,6 +248,7 @@ class Preparation {
       summary.tokens = layout.tokens();
       summary.queries = layout.queries();
       summary.answerable = layout.answerable();
+      if (config_.pairs_documents()) count_pairs(layout);
       summary.shards = static_cast<std::int64_t>(layout.shards().size());
       for (std::int64_t index = 0; index < layout.sequences(); ++index) {
         summary.longest = std::max(summary.longest, layout.length(index));
@@ -258,6 +259,16 @@ class Preparation {
     }
     store_.reset();
     group_.barrier();
+  }
+
+  void count_pairs(const SplitLayout& layout) {
+    const std::vector<std::string> names = class_names(config_.pair_kind());
+    const std::int64_t counts[] = {layout.sequences() - layout.other_pairs(), layout.other_pairs()};
+    summary_.labels.resize(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      summary_.labels[i].first = names[i];
+      summary_.labels[i].second += counts[i];
+    }
   }
 
   void write_shard(const SplitLayout& layout, Split split, std::size_t k, data::ShardInfo info,

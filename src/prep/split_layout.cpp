@@ -265,6 +265,10 @@ std::vector<RowNumber> SplitLayout::paired_passages(const std::vector<RowNumber>
   return numbers;
 }
 
+std::int64_t SplitLayout::other_pairs() const {
+  return std::count_if(pairs_.begin(), pairs_.end(), [](const DocumentPair& pair) { return pair.other; });
+}
+
 /// ids += the tokens of a passage.
 void SplitLayout::read_passage(const Passage& passage, std::vector<std::int32_t>& ids) const {
   std::int64_t skipped = passage.skipped, left = passage.tokens;

@@ -145,6 +145,11 @@ class Documents(LanguageModel):
         # More than half are other documents': lines alone have no other second passage.
         self.assertTrue(0.5 < np.mean([label for _, _, label in found]) < 0.75)
 
+    def test_the_summary_counts_both_classes(self):
+        done = self.prepare("counted", tokenizer={"vocabulary": "vocab.txt", "max_tokens": self.ROOM + 3}, split={"train": 0.5, "test": 0.5})
+        labels = [int(label) for split in ("train", "test") for label in read_shard(self.folder / f"counted/{split}-00000.h5")["labels"]]
+        self.assertIn(f"labels      2: \"next\" {labels.count(0)} and \"other\" {labels.count(1)}\n", done.stdout)
+
     def test_passages_are_swapped(self):
         found, _ = self.pairs("order", "sentence_order")
         for first, second, label in found:

@@ -28,6 +28,7 @@ class SplitLayout {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t queries() const { return queries_; }        ///< of candidates
   std::int64_t answerable() const { return answerable_; }  ///< queries with a relevant candidate
+  std::int64_t other_pairs() const;                        ///< pairs of passages of class 1
 
   struct Shard {
     std::int64_t begin, end;  ///< indices in the order
