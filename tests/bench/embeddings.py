@@ -12,7 +12,7 @@ step that gives MODEL an output layer; start-up is subtracted, as the time of a 
 evaluation of classification, whose last block computes first tokens alone, as does cls; mean and tokens, whose last block computes all tokens, with the
 same rate times the share of operations that this leaves out. Their times are processor seconds (user and system, of all ranks), which other programs
 on the machine hardly change, and wall seconds. `encode` embeds the first texts of a file with a text a line beside sentence-transformers, which
-computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file: all in fp32, truncated to 128 tokens, pooled as
+computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file, and ONNX Runtime if it is installed: all in fp32, truncated to 128 tokens, pooled as
 MODEL says, from text to embeddings, without start-up, in wall seconds. The best round counts. Prints Markdown tables. Exit status: 0 measured, 1 a
 program failed.
 """
@@ -161,6 +161,53 @@ def measure_rate(program, base, shards, rounds):
         print(f"| {name} | {cpu:.2f} | {wall:.2f} | {tokens / wall:,.0f} | {base_cpu * ideal / cpu:.2f} | {base_wall * ideal / wall:.2f} |")
 
 
+def onnx_encoder(model, folder, threads):
+    """A function from batches of texts, sorted by length, to embeddings that are means of tokens, by ONNX Runtime in fp32; None without it.
+    Eager attention, by the older exporter, is what its optimizer fuses: without that it has the time of PyTorch."""
+    try:
+        import onnxruntime
+        import torch
+        from onnxruntime.transformers import optimizer
+    except ImportError:
+        return None
+    transformer, path = model[0].auto_model.eval(), str(folder / "model.onnx")
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    usual = transformer.config._attn_implementation
+    transformer.set_attn_implementation("eager")
+
+    class States(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = transformer
+
+        def forward(self, *tensors):
+            return self.encoder(**dict(zip(names, tensors, strict=True))).last_hidden_state
+
+    torch.onnx.export(States(), tuple(torch.ones(2, 8, dtype=torch.long) for _ in names), path, input_names=names, output_names=["last_hidden_state"], dynamo=False,
+                      dynamic_axes={name: {0: "texts", 1: "tokens"} for name in names}, opset_version=17)
+    transformer.set_attn_implementation(usual)
+    fused = optimizer.optimize_model(path, model_type="bert", num_heads=transformer.config.num_attention_heads, hidden_size=transformer.config.hidden_size)
+    if fused.get_fused_operator_statistics()["Attention"] != transformer.config.num_hidden_layers:
+        sys.exit("ONNX Runtime's optimizer did not fuse attention: the comparison would be unfair")
+    fused.save_model_to_file(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def encode(texts, batch):
+        order, found = sorted(range(len(texts)), key=lambda i: -len(texts[i])), [None] * len(texts)
+        for begin in range(0, len(order), batch):
+            rows = order[begin:begin + batch]
+            tokens = model.tokenizer([texts[i] for i in rows], padding=True, truncation=True, max_length=model.max_seq_length, return_tensors="np")
+            states = session.run(["last_hidden_state"], {name: tokens[name].astype("int64") for name in names})[0]
+            real = tokens["attention_mask"][:, :, None].astype("float32")
+            for i, vector in zip(rows, (states * real).sum(1) / real.sum(1), strict=True):
+                found[i] = vector
+        return found
+
+    return encode
+
+
 def measure_encode(program, folder, path, rounds, batch, most):
     import sentence_transformers
     import torch
@@ -184,19 +231,23 @@ def measure_encode(program, folder, path, rounds, batch, most):
         found[name] = run()
         best[name] = min(best.get(name, float("inf")), time.perf_counter() - begin)
 
+    by_onnx = onnx_encoder(model, program.folder, program.threads)
     for _ in range(rounds):
         whole, vectors = ours("whole", texts)
         start, _ = ours("few", few)
         best["ours"] = min(best.get("ours", float("inf")), whole - start)
         timed("sorted", lambda: model.encode(texts, batch_size=batch))
         timed("unsorted", lambda: [row for i in range(0, len(texts), batch) for row in model.encode(texts[i:i + batch], batch_size=batch)])
+        if by_onnx:
+            timed("onnx", lambda: by_onnx(texts, batch))
     difference = max(abs(float(a) - float(b)) for one, other in zip(vectors, found["sorted"], strict=True) for a, b in zip(one, other, strict=True))
     rate = (len(texts) - len(few)) / best["ours"]
     print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds; largest difference of embeddings {difference:.1e}\n")
     print("| | texts/s | ours to it |\n|---|---:|---:|")
     print(f"| bert_hpc_prep and bert_hpc | {rate:,.1f} | 1 |")
-    for name in ("sorted", "unsorted"):
-        print(f"| sentence-transformers, texts {name} | {len(texts) / best[name]:,.1f} | {rate / (len(texts) / best[name]):.2f} |")
+    for name, title in (("sorted", "sentence-transformers, texts sorted"), ("unsorted", "sentence-transformers, texts unsorted"), ("onnx", "ONNX Runtime, texts sorted")):
+        if name in best:
+            print(f"| {title} | {len(texts) / best[name]:,.1f} | {rate / (len(texts) / best[name]):.2f} |")
 
 
 def main():
