@@ -4,7 +4,11 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cstdlib>
 #endif
+
+#include <string_view>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/ops/build_description.hpp"
@@ -17,9 +21,11 @@ namespace {
 
 #if defined(BERT_HPC_AMX_KERNELS)
 /// Whether the processor has tile registers for bf16, the operating system saves them, and this process may use them,
-/// which it asks for once (Linux 5.16 and newer). A product that is known decides in the end: a virtual machine may
-/// promise more than it keeps.
+/// which it asks for once (Linux 5.16 and newer), unless the environment has BERT_HPC_AMX=0. A product that is known
+/// decides in the end: a virtual machine may promise more than it keeps.
 bool may_use_tiles() {
+  const char* const wish = std::getenv("BERT_HPC_AMX");
+  if (wish != nullptr && std::string_view(wish) == "0") return false;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned saves_registers = 1u << 27;  // of leaf 1, ecx
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & saves_registers) == 0) return false;
