@@ -44,6 +44,10 @@ void check_ids(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "task.name",
              "\"" + c.task.name + "\" needs text, and " + holds + ": they are for masked_lm_pairs and masked_lm.");
   }
+  if (c.pairs_documents()) {
+    complain(reader, "source.text_pair",
+             "is missing, and the rows are pairs: leave text out, or name \"second\" in text_pair.");
+  }
   if (c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.train_size",
              "needs text, and " + holds + ": name the vocabulary of these in vocabulary.");

@@ -237,7 +237,7 @@ void check_prompts(const PrepConfig& c, config::TomlReader& reader) {
 }
 
 void check_filter(const PrepConfig& c, config::TomlReader& reader) {
-  if (c.filter.empty_pairs && (!c.has_pairs() || c.has_answers())) {
+  if (c.filter.empty_pairs && (!c.has_pairs() || c.pairs_documents() || c.has_answers())) {
     complain(reader, "filter.empty_pairs",
              c.has_answers()   ? "does not go with question_answering, whose answers are in the second text."
              : c.parts_texts() ? "does not go with embedding, which compares the two texts of a row."

@@ -152,7 +152,8 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   const std::string unknown = core::format_number(100 * static_cast<double>(summary.tokens.unknown) / tokens, 2);
   line("vocabulary  " + core::counted(summary.vocabulary_size, "token") + "; " + first_switch +
        (kind.knows_all_text ? "" : "[UNK] " + unknown + "% of the tokens; ") +
-       core::counted(summary.tokens.truncated, "sequence") + " truncated to " +
+       (config.pairs_documents() ? "passages cut so that pairs have at most "
+                                 : core::counted(summary.tokens.truncated, "sequence") + " truncated to ") +
        std::to_string(config.tokenizer.max_tokens) + " tokens");
   if (config.tokenizer.doc_stride && summary.tokens.cut_into_windows > 0) {
     line("windows     " + core::counted(summary.tokens.cut_into_windows, "row") + " longer than " +

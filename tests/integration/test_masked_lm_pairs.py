@@ -249,6 +249,8 @@ class Nvidia(LanguageModel):
         done = self.prepare("refused", 2, tokenizer={"train_size": 100}, task={"name": "classification"})
         self.assertIn("hold ids of tokens: name the vocabulary", done.stderr)
         self.assertIn("they are for masked_lm_pairs and masked_lm", done.stderr)
+        done = self.prepare("refused", 2, source={"text": "tokens"}, tokenizer={"vocabulary": "vocab.txt"})
+        self.assertIn("text_pair is missing, and the rows are pairs", done.stderr)
         with h5py.File(self.folder / "nvidia.hdf5") as file, h5py.File(self.folder / "less.hdf5", "w") as less:
             for name in file:
                 if name != "masked_lm_ids":

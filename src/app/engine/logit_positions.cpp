@@ -18,7 +18,8 @@ double expected_targets(const config::Config& input, double sequences, double to
     case tasks::LogitPositions::first_tokens:
       return sequences;
     case tasks::LogitPositions::masked_tokens:
-      return task_batches(input.task).mask_probability * tokens;
+      return task_batches(input.task).mask_probability * tokens +
+             (objectives::of(input).task->labels_pairs ? sequences : 0.0);
     case tasks::LogitPositions::next_tokens:
       return std::max(tokens - sequences, 0.0);
     case tasks::LogitPositions::all_tokens:

@@ -99,7 +99,7 @@ class NvidiaRows : public RowReader {
     }
     const auto end = segments.begin() + static_cast<std::ptrdiff_t>(real);
     middle_ = static_cast<std::size_t>(std::find(segments.begin(), end, 1) - segments.begin());
-    if (middle_ < 2 || middle_ + 1 == real) return "has a passage without tokens";
+    if (middle_ < 3 || middle_ + 1 == real) return "has a passage without tokens";
     return "";
   }
 
