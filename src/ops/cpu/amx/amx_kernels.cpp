@@ -87,21 +87,6 @@ inline void run_block(std::int64_t rows, const RowsOfA& a, const float* b, std::
   }
 }
 
-/// A block at the lower or right edge: the same computation on padded copies.
-void edge_block(const TileJob& job, const RowsOfA& a, const float* b, std::int64_t row, std::int64_t column,
-                std::int64_t rows, std::int64_t columns) {
-  alignas(64) float c[block_rows * tile_columns] = {}, second[block_rows * tile_columns] = {}, bias[tile_columns] = {};
-  float* const c_out = job.c + row * job.c_stride + column;
-  float* const second_out = job.second == nullptr ? nullptr : job.second + row * job.second_stride + column;
-  if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
-  if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
-  if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
-  run_block(rows, a, b, job.k, job.begin, bias, c, tile_columns);
-  finish(job.end, rows, c, tile_columns, second, tile_columns);
-  copy(c, tile_columns, rows, columns, c_out, job.c_stride);
-  if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
-}
-
 void multiply(const TileJob& job) {
   const std::int64_t whole = job.m / block_rows * block_rows, rest = job.m - whole;
   const auto rows_from = [&job](std::int64_t row) -> RowsOfA {
@@ -123,7 +108,9 @@ void multiply(const TileJob& job) {
       const RowsOfA a = row < whole ? rows_from(row) : RowsOfA{last, job.k};
       const std::int64_t rows = row < whole ? block_rows : rest;
       if (columns < tile_columns || rows < block_rows) {
-        edge_block(job, a, b, row, column, rows, columns);
+        run_on_copies<block_rows>(job, row, column, rows, columns, [&](const float* bias, float* c) {
+          run_block(rows, a, b, job.k, job.begin, bias, c, tile_columns);
+        });
         continue;
       }
       float* const c = job.c + row * job.c_stride + column;

@@ -10,22 +10,6 @@
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
 
-// A tile at the right edge: the same computation on padded copies.
-template <class Words>
-void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t row, std::int64_t column,
-               std::int64_t rows, std::int64_t columns) {
-  float c[tile_rows * tile_columns] = {}, second[tile_rows * tile_columns] = {}, bias[tile_columns] = {};
-  float* c_out = job.c + row * job.c_stride + column;
-  float* second_out = job.second == nullptr ? nullptr : job.second + row * job.second_stride + column;
-  if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
-  if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
-  if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
-  tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, tile_columns);
-  finish(job.end, rows, c, tile_columns, second, tile_columns);
-  copy(c, tile_columns, rows, columns, c_out, job.c_stride);
-  if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
-}
-
 // Prefetches the part of C that the next tile reads.
 inline void prefetch_rows(const float* first, std::int64_t stride, std::int64_t rows) {
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -45,7 +29,9 @@ void multiply(const TileJob& job) {
       const float* a = job.a + row / tile_rows * a_panel;
       const std::int64_t rows = job.m - row < tile_rows ? job.m - row : tile_rows;
       if (columns < tile_columns) {
-        edge_tile<Words>(job, a, b, row, column, rows, columns);
+        run_on_copies<tile_rows>(job, row, column, rows, columns, [&](const float* bias, float* c) {
+          tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, tile_columns);
+        });
         continue;
       }
       float* c = job.c + row * job.c_stride + column;

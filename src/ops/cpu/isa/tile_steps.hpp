@@ -79,6 +79,22 @@ void copy(const float* from, std::int64_t from_stride, std::int64_t rows, std::i
   }
 }
 
+// A block of C at its lower or right edge, of at most `most_rows` rows: run(bias, c) computes it in padded copies.
+template <std::int64_t most_rows, class Run>
+inline void run_on_copies(const TileJob& job, std::int64_t row, std::int64_t column, std::int64_t rows,
+                          std::int64_t columns, const Run& run) {
+  alignas(64) float c[most_rows * tile_columns] = {}, second[most_rows * tile_columns] = {}, bias[tile_columns] = {};
+  float* const c_out = job.c + row * job.c_stride + column;
+  float* const second_out = job.second == nullptr ? nullptr : job.second + row * job.second_stride + column;
+  if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
+  if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
+  if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
+  run(bias, c);
+  finish(job.end, rows, c, tile_columns, second, tile_columns);
+  copy(c, tile_columns, rows, columns, c_out, job.c_stride);
+  if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
+}
+
 // Processors with 512-bit vectors have second-level caches of at least 1 MiB, others often 256 KiB.
 constexpr std::int64_t row_block = (lanes == 16 ? std::int64_t{512} : 160) << 8;
 
