@@ -57,7 +57,7 @@ void EmbeddingHead::forward(Engine&, const StepContext& context, ConstMatrix x,
   const core::TokenRows& rows = batch.targets.rows;
   const ConstMatrix all = group_.gather(x, rows.count);
   if (!settings_.kind.pooling) return ops::copy(all, saved.logits);
-  saved.logits.rows = batch.sequences;
+  saved.logits.rows = saved.row_losses.columns = batch.sequences;
   ops::pool_rows(*settings_.kind.pooling, all, rows, batch.lengths, saved.logits.as<float>(), saved.winners);
 }
 

@@ -141,9 +141,7 @@ class Stage {
   }
   const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (loss rows)
   /// Number of row losses: of rows that the head reads, or of sequences if it pools them.
-  std::int64_t loss_rows(int slot = 0) const {
-    return plan_.head.kind.labels_sequences ? at(slot).head->row_losses.columns : logits(slot).rows;
-  }
+  std::int64_t loss_rows(int slot = 0) const { return at(slot).head->row_losses.columns; }
   /// Writes the predicted class of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
 
