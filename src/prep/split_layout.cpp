@@ -245,12 +245,12 @@ std::vector<RowNumber> SplitLayout::paired_passages(const std::vector<RowNumber>
   }
   const bool too_few = documents.size() == 1 && config.pair_kind() == PairKind::next_sentence;
   if (too_few || (!documents.empty() && most_lines == 1)) {
+    const std::string split_has = std::string("The ") + to_string(split) + " split has ";
     throw core::Error(
         core::ExitCode::data,
-        std::string("The ") + to_string(split) + " split has " +
-            (too_few ? "one document, but half of the pairs need a text of another one. "
-                     : "documents of one line each, "
-                       "but a pair has two lines of one. ") +
+        (too_few
+             ? split_has + "one document, but half of the pairs need a text of another one: give it more in [split]. "
+             : split_has + "documents of one line each, but a pair has two lines of one. ") +
             "A document is a row, and its lines are its sentences or paragraphs; of [source] format \"text\", unit = "
             "\"paragraph\" makes documents of lines between blank lines.");
   }
