@@ -134,7 +134,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   visit_parallel(toml, config.parallel);
 
-  toml.table("precision").key("compute", config.precision.compute, one_of({"fp32", "tf32", "bf16", "fp16", "fp8"}));
+  toml.table("precision")
+      .key("compute", config.precision.compute, one_of({"fp32", "tf32", "bf16", "fp16", "fp8", "int8"}));
   toml.key("loss_scale", config.precision.loss_scale, positive());
   toml.key("weight_gradients", config.precision.weight_gradients, one_of({"auto", "bf16", "fp32"}));
 

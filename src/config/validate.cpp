@@ -173,8 +173,9 @@ class Rules {
     rule(config_.task.name.empty(), "task.name", "[task]" + reads);
     rule(data.train.empty() && data.validation.empty() && data.test.empty(), "data.test", "[data]" + reads);
     rule(config_.embed == Embed(), "embed", "[embed]" + reads);
-    rule(config_.precision.compute != "fp8", "precision.compute",
-         "[precision] compute = \"fp8\" is for trainings: a search compares in fp32, tf32, bf16 or fp16.");
+    const std::string& compute = config_.precision.compute;
+    rule(compute != "fp8" && compute != "int8", "precision.compute",
+         "[precision] compute = \"" + compute + "\" is for models: a search compares in fp32, tf32, bf16 or fp16.");
     rule(config_.distill == Distill(), "distill", "[distill]" + reads);
   }
 
@@ -276,9 +277,12 @@ class Rules {
     const Precision& p = config_.precision;
     rule(!p.loss_scale || p.compute == "fp16", "precision.loss_scale",
          "[precision] loss_scale belongs to compute = \"fp16\": remove it.");
+    rule(p.compute != "int8" || !trains(), "precision.compute",
+         "[precision] compute = \"int8\" is for models that are applied, in the modes \"evaluate\", \"predict\" and "
+         "\"embed\": train in \"fp32\" or \"bf16\".");
     check_weight_gradients(p);
     const std::optional<std::int64_t>& hidden = config_.model.hidden_size;
-    rule(p.compute == "fp32" || !hidden || *hidden % 2 == 0, "model.hidden_size",
+    rule(p.compute == "fp32" || p.compute == "int8" || !hidden || *hidden % 2 == 0, "model.hidden_size",
          "[model] hidden_size must be even with compute = \"" + p.compute + "\".");
   }
 

@@ -135,9 +135,9 @@ struct Parallel {
 };
 
 struct Precision {
-  std::string compute = "fp32";           ///< "bf16", "fp16", "fp8": how activations are stored, what products read
-  bool is_given = false;                  ///< whether the input sets `compute`
-  std::optional<double> loss_scale;       ///< fp16: a fixed one; none: found on the way
+  std::string compute = "fp32";      ///< "bf16", "fp16", "fp8", "int8": how activations are stored, what products read
+  bool is_given = false;             ///< whether the input sets `compute`
+  std::optional<double> loss_scale;  ///< fp16: a fixed one; none: found on the way
   std::string weight_gradients = "auto";  ///< "auto", "bf16", "fp32": how gradients of the blocks' weights are stored
 };
 

@@ -13,7 +13,12 @@ ModelKernels::ModelKernels(const ModelRequest& request, core::DataType weight_gr
           product_settings(request.precision, request.reproducible || !request.training, weight_gradients))),
       attention(ops::make_attention(request.attention, request.precision.storage, request.precision.tf32)),
       reproducible_(request.reproducible || !request.training),
-      weight_gradients_(weight_gradients) {}
+      weight_gradients_(weight_gradients) {
+  if (!request.precision.int8 || !ops::has_int8()) return;
+  std::unique_ptr<ops::Int8Product> quantized = ops::make_int8_product(std::move(products));
+  int8_ = quantized.get();
+  products = std::move(quantized);
+}
 
 void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {
   std::vector<ops::Fp8Layer> all;
@@ -30,6 +35,13 @@ void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::St
                            const layers::BatchBounds& evaluation, core::DataType storage, bool allocates) {
   const layers::BatchBounds bounds = layers::larger(training, evaluation);
   kept_weights_bytes_ = products->keep_weights(parameters);
+  if (int8_ != nullptr) {
+    std::vector<core::Tensor<const float>> weights;
+    for (const model::Stage& stage : stages) {
+      for (const layers::LinearWeight& weight : stage.block_weights()) weights.push_back(weight.weights);
+    }
+    int8_bytes_ = int8_->quantize(parameters, weights);
+  }
   for (const ops::ProductExtents& e : model::product_extents(stages, bounds)) scratch_bytes_ = products->reserve(e);
   for (const model::Stage& stage : stages) {
     if (!fp8) break;
@@ -67,6 +79,7 @@ void ModelKernels::tune(std::span<model::Stage> stages, const layers::BatchBound
 
 void ModelKernels::add_memory(MemoryPlan& plan) const {
   if (kept_weights_bytes_ > 0) plan.emplace_back("weights in 16 bits", kept_weights_bytes_);
+  if (int8_ != nullptr) plan.emplace_back("weights in 8 bits", int8_bytes_);
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
   if (fp8) plan.emplace_back("FP8 operands and scales", fp8_bytes_);
 }

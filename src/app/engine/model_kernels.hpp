@@ -11,6 +11,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/ops/int8_product.hpp"
 
 namespace bert_hpc::app {
 
@@ -54,11 +55,12 @@ class ModelKernels {
   std::unique_ptr<ops::Attention> attention;
 
  private:
+  ops::Int8Product* int8_ = nullptr;  // `products`, if they are in 8-bit integers
   bool reproducible_;
   core::DataType weight_gradients_;
   core::Workspace layer_scratch_;
   std::optional<layers::RowFactors> factors_;
-  std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0;
+  std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0, int8_bytes_ = 0;
 };
 
 }  // namespace bert_hpc::app

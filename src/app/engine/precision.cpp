@@ -4,17 +4,18 @@
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"
+#include "bert_hpc/ops/int8_product.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
 namespace bert_hpc::app {
 
 const char* Precision::name() const {
-  return fp8 ? "fp8" : tf32 ? "tf32" : core::name_of(storage);
+  return fp8 ? "fp8" : int8 ? "int8" : tf32 ? "tf32" : core::name_of(storage);
 }
 
 Precision precision_of(const config::Config& input) {
   const std::string& compute = input.precision.compute;
-  Precision precision{.tf32 = compute == "tf32", .fp8 = compute == "fp8"};
+  Precision precision{.tf32 = compute == "tf32", .fp8 = compute == "fp8", .int8 = compute == "int8"};
   if (compute == "bf16" || precision.fp8) precision.storage = core::DataType::bf16;
   if (compute == "fp16") precision.storage = core::DataType::fp16;
   return precision;
@@ -67,11 +68,16 @@ void require_precision(const Precision& precision, const model::ModelConfig& mod
                                                  "\" needs an even hidden_size; this model's is " +
                                                  std::to_string(model.hidden_size) + ": use \"fp32\".");
   }
-  if (precision.fp8 && !model::has_attention(model.family)) {
+  if (precision.int8 && !ops::has_int8()) {
+    throw core::Error(
+        core::ExitCode::input,
+        "[precision] compute = \"int8\" is of builds for CPUs, and this one computes on GPUs: use \"bf16\".");
+  }
+  if ((precision.fp8 || precision.int8) && !model::has_attention(model.family)) {
     throw core::Error(core::ExitCode::input,
-                      "[precision] compute = \"fp8\" is of the linear layers of models with "
-                      "attention, and none of a \"" +
-                          model.family + "\" is one: use \"bf16\".");
+                      std::string("[precision] compute = \"") + precision.name() +
+                          "\" is of the linear layers of models with attention, and none of a \"" + model.family +
+                          "\" is one: use \"" + (precision.int8 ? "fp32" : "bf16") + "\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
   if (!precision.fp8 || !trains) return;

@@ -16,6 +16,7 @@ struct Precision {
   core::DataType storage = core::DataType::fp32;  ///< type of activations and of the matrix products' operands
   bool tf32 = false;                              ///< fp32 products may round their operands to TF32
   bool fp8 = false;                               ///< a training's products of the blocks' weights read 8-bit operands
+  bool int8 = false;  ///< a model that is applied: the products of the blocks' weights are of 8-bit integers
 
   const char* name() const;  ///< word of [precision] compute
 };

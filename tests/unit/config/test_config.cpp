@@ -126,6 +126,9 @@ TEST_CASE("every precision is known, and the error for another one lists them") 
     CHECK(c.precision.compute == name);
     CHECK(parse(to_toml(c)).precision.compute == name);
   }
+  CHECK(parse(minimal, {"precision.compute='int8'", "run.mode='evaluate'", "data.test=['t.h5']"}).precision.compute ==
+        "int8");
+  CHECK_THAT(problems(minimal, {"precision.compute='int8'"}), ContainsSubstring("is for models that are applied"));
   CHECK_THAT(problems(minimal, {"precision.compute='tf16'"}), ContainsSubstring("\"tf32\""));
 }
 
@@ -445,7 +448,8 @@ TEST_CASE("a search reads embeddings and nothing else") {
   CHECK_THAT(problems(search, {"model.pretrained='m'"}), ContainsSubstring("[model] is not for mode \"search\""));
   CHECK_THAT(problems(search, {"task.name='embedding'"}), ContainsSubstring("[task] is not for mode \"search\""));
   CHECK_THAT(problems(search, {"data.test=['t.h5']"}), ContainsSubstring("[data] is not for mode \"search\""));
-  CHECK_THAT(problems(search, {"precision.compute='fp8'"}), ContainsSubstring("\"fp8\" is for trainings"));
+  CHECK_THAT(problems(search, {"precision.compute='fp8'"}),
+             ContainsSubstring("\"fp8\" is for models: a search compares in fp32"));
   CHECK_THAT(problems(minimal, {"search.top_k=10"}), ContainsSubstring("[search] belongs to [run] mode"));
 }
 

@@ -116,6 +116,3 @@ constexpr SourceKernels kernels_of() {
 
 }  // namespace
 }  // namespace bert_hpc::ops::cpu::BERT_HPC_ISA
-
-#define BERT_HPC_TEXT_OF(name) #name
-#define BERT_HPC_TEXT(name) BERT_HPC_TEXT_OF(name)

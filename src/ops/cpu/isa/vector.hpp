@@ -82,3 +82,6 @@ inline Vector exp_of_negative(Vector x) {
 
 }  // namespace
 }  // namespace bert_hpc::ops::cpu
+
+#define BERT_HPC_TEXT_OF(name) #name
+#define BERT_HPC_TEXT(name) BERT_HPC_TEXT_OF(name)
