@@ -2,6 +2,9 @@
 // weights of its columns. A block's words and sums stay in the second-level cache, a panel of weights in the first.
 #include "int8_product.hpp"
 
+#if defined(BERT_HPC_AMX_KERNELS)
+#include <cpuid.h>
+#endif
 #include <omp.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "blocking.hpp"
+#include "instruction_set.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -216,6 +220,21 @@ class CpuInt8Product final : public Int8Product {
 
 namespace cpu {
 
+#if defined(BERT_HPC_AMX_KERNELS)
+namespace {
+
+/// Whether this process may use tile registers and the processor multiplies bytes in them.
+bool may_use_tiles_of_bytes() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned tiles_of_bytes = 1u << 25;
+  return widest_instruction_set() == InstructionSet::x86_64_amx &&
+         __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & tiles_of_bytes) != 0 &&
+         x86_64_amx::int8_kernels_are_right();
+}
+
+}  // namespace
+#endif
+
 const Int8Kernels& fastest_int8_kernels() {
 #if defined(BERT_HPC_X86_KERNELS)
   __builtin_cpu_init();
@@ -223,7 +242,13 @@ const Int8Kernels& fastest_int8_kernels() {
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (v4 && __builtin_cpu_supports("avx512vnni")) return x86_64_v4_vnni::int8_kernels();
+  if (v4 && __builtin_cpu_supports("avx512vnni")) {
+#if defined(BERT_HPC_AMX_KERNELS)
+    static const bool in_tiles = may_use_tiles_of_bytes();
+    if (in_tiles) return x86_64_amx::int8_kernels();
+#endif
+    return x86_64_v4_vnni::int8_kernels();
+  }
   if (v4) return x86_64_v4::int8_kernels();
   if (v3) return x86_64_v3::int8_kernels();
 #endif

@@ -35,7 +35,7 @@ Extents some_extents() {
 }
 
 const ops::cpu::Int8Kernels& some_kernels() {
-  return *test::int8_kernels()[static_cast<std::size_t>(GENERATE(0, 1, 2)) % test::int8_kernels().size()];
+  return *test::int8_kernels()[static_cast<std::size_t>(GENERATE(0, 1, 2, 3)) % test::int8_kernels().size()];
 }
 
 /// One layer w (out, in) with a bias, and its product.

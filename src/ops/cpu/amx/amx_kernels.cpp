@@ -1,103 +1,47 @@
-// The inner loops of gemms of bf16 on Intel's AMX. A block of C of 32 × 32 elements stays in four tile registers; for
-// 16 words along k, two tiles of A and two of B are loaded and multiplied, four products for four loads. B is packed as
-// for vectors (two tiles side by side); A is read row by word, in place or from panels of 32 rows that are packed so.
-// The words of k behind the last whole tile are added by vectors.
+// The inner loops of gemms of bf16 on Intel's AMX, in blocks of tile registers (tile_block.hpp). B is packed as for
+// vectors; A is read in place or from panels of 32 rows that are packed row by word. The words of k behind the last
+// whole tile are added by vectors.
 //
 // Bits: an element of C adds, for each 16 words along k, one sum of all their products (tile_registers.hpp), in order
 // of k. They depend on the operands and on how k is divided into blocks, which follows from k alone.
 #include "../isa/tile_steps.hpp"
-#include "tile_registers.hpp"
+#include "tile_block.hpp"
 
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
 
-constexpr std::int64_t block_rows = 2 * register_rows;
-static_assert(tile_columns == 2 * register_words, "a panel of B is two tiles wide");
+static_assert(tile_columns == block_columns, "a panel of B is two tiles wide");
 static_assert(longest_block % register_words == 0, "whole blocks along k are whole tiles");
 
-/// Rows of A, `stride` words from row to row.
-struct RowsOfA {
-  const float* data;
-  std::int64_t stride;
-};
-
-/// Tiles 0 and 1 are C's upper rows, 2 and 3 its lower ones.
-template <bool lower>
-inline void begin_block(Begin begin, const float* bias, const float* c, std::int64_t c_stride) {
-  using T = TileRegisters;
-  if (begin == Begin::zero) {
-    T::set_zero<0>();
-    T::set_zero<1>();
-    if constexpr (lower) {
-      T::set_zero<2>();
-      T::set_zero<3>();
-    }
-    return;
-  }
-  const float* const from = begin == Begin::bias ? bias : c;
-  const std::int64_t stride = begin == Begin::bias ? 0 : c_stride;
-  T::load<0>(from, stride);
-  T::load<1>(from + register_words, stride);
-  if constexpr (lower) {
-    T::load<2>(from + register_rows * stride, stride);
-    T::load<3>(from + register_rows * stride + register_words, stride);
-  }
-}
-
-/// The block's chains over `deep` words, whole tiles.
-template <bool lower>
-inline void multiply_block(const RowsOfA& a, const float* b, std::int64_t deep, Begin begin, const float* bias,
-                           float* c, std::int64_t c_stride) {
-  using T = TileRegisters;
-  begin_block<lower>(begin, bias, c, c_stride);
-  for (std::int64_t l = 0; l < deep; l += register_words) {
-    T::load<6>(b + l * tile_columns, tile_columns);
-    T::load<4>(a.data + l, a.stride);
-    T::multiply<0, 4, 6>();
-    T::load<7>(b + l * tile_columns + register_words, tile_columns);
-    T::multiply<1, 4, 7>();
-    if constexpr (lower) {
-      T::load<5>(a.data + register_rows * a.stride + l, a.stride);
-      T::multiply<2, 5, 6>();
-      T::multiply<3, 5, 7>();
-    }
-  }
-  T::store<0>(c, c_stride);
-  T::store<1>(c + register_words, c_stride);
-  if constexpr (lower) {
-    T::store<2>(c + register_rows * c_stride, c_stride);
-    T::store<3>(c + register_rows * c_stride + register_words, c_stride);
-  }
-}
-
 /// All of a block's terms: C (rows, tile_columns), of which whole tiles are written.
-inline void run_block(std::int64_t rows, const RowsOfA& a, const float* b, std::int64_t k, Begin begin,
-                      const float* bias, float* c, std::int64_t c_stride) {
+inline void run_block(std::int64_t rows, const Rows& a, const float* b, std::int64_t k, Begin begin, const float* bias,
+                      float* c, std::int64_t c_stride) {
   const std::int64_t deep = k / register_words * register_words;
+  const Rows first = begin == Begin::zero ? Rows{} : begin == Begin::bias ? Rows{bias, 0} : Rows{c, c_stride};
   if (deep > 0 && rows > register_rows) {
-    multiply_block<true>(a, b, deep, begin, bias, c, c_stride);
+    multiply_block<TileTerms::bf16, true>(a, b, deep, first, c, c_stride);
   } else if (deep > 0) {
-    multiply_block<false>(a, b, deep, begin, bias, c, c_stride);
+    multiply_block<TileTerms::bf16, false>(a, b, deep, first, c, c_stride);
   }
   if (deep == k) return;
   for (std::int64_t row = 0; row < rows; row += tile_rows) {
-    tile_of_rows<PairWords>(rows - row < tile_rows ? rows - row : tile_rows, false, a.data + row * a.stride + deep,
-                            a.stride, b + deep * tile_columns, k - deep, deep > 0 ? Begin::existing : begin, bias,
-                            c + row * c_stride, c_stride);
+    tile_of_rows<PairWords>(rows - row < tile_rows ? rows - row : tile_rows, false,
+                            static_cast<const float*>(a.at(row, deep)), a.stride, b + deep * tile_columns, k - deep,
+                            deep > 0 ? Begin::existing : begin, bias, c + row * c_stride, c_stride);
   }
 }
 
 void multiply(const TileJob& job) {
   const std::int64_t whole = job.m / block_rows * block_rows, rest = job.m - whole;
-  const auto rows_from = [&job](std::int64_t row) -> RowsOfA {
+  const auto rows_from = [&job](std::int64_t row) -> Rows {
     if (job.a_packed) return {job.a + row / block_rows * job.a_stride, job.k};
     return {job.a + row * job.a_stride, job.a_stride};
   };
   // Tiles have whole rows: the last ones are copied and followed by zeros.
   alignas(64) float last[block_rows * longest_block];
   if (rest > 0) {
-    const RowsOfA from = rows_from(whole);
-    copy(from.data, from.stride, rest, job.k, last, job.k);
+    const Rows from = rows_from(whole);
+    copy(static_cast<const float*>(from.data), from.stride, rest, job.k, last, job.k);
     for (std::int64_t i = rest * job.k; i < block_rows * job.k; ++i) last[i] = 0.0f;
   }
   TileRegisters::configure();
@@ -105,7 +49,7 @@ void multiply(const TileJob& job) {
     const float* b = job.b + column / tile_columns * job.b_stride;
     const std::int64_t columns = job.n - column < tile_columns ? job.n - column : tile_columns;
     for (std::int64_t row = 0; row < job.m; row += block_rows) {
-      const RowsOfA a = row < whole ? rows_from(row) : RowsOfA{last, job.k};
+      const Rows a = row < whole ? rows_from(row) : Rows{last, job.k};
       const std::int64_t rows = row < whole ? block_rows : rest;
       if (columns < tile_columns || rows < block_rows) {
         run_on_copies<block_rows>(job, row, column, rows, columns, [&](const float* bias, float* c) {

@@ -1,6 +1,6 @@
-// The eight tile registers of Intel's AMX, each of 16 rows of 64 bytes, and their product of pairs of bf16 (Intel's
-// Software Developer's Manual, TDPBF16PS): assembler, or with BERT_HPC_EMULATED_TILES the same in C++, so that tests
-// run on any processor. Everything has internal linkage (see ../isa/tile_kernels.cpp).
+// The eight tile registers of Intel's AMX, each of 16 rows of 64 bytes, and their products of pairs of bf16 and of four
+// bytes (Intel's Software Developer's Manual, TDPBF16PS and TDPBUSD): assembler, or with BERT_HPC_EMULATED_TILES the
+// same in C++, so that tests run on any processor. Everything has internal linkage (see ../isa/tile_kernels.cpp).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,11 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t register_rows = 16, register_words = 16;
+constexpr std::int64_t register_rows = 16, register_words = 16, word_bytes = 4;
+
+/// What a word of 32 bits holds: two bf16, summed in fp32; or four bytes, those of A without sign and those of B with
+/// it, summed in 32-bit integers.
+enum class TileTerms { bf16, bytes };
 
 #if defined(BERT_HPC_EMULATED_TILES)
 
@@ -23,21 +27,47 @@ class TileRegisters {
     clear(t);
   }
   template <int t>
-  static void load(const float* from, std::int64_t stride) {
+  static void load(const void* from, std::int64_t stride) {
     for (std::int64_t r = 0; r < register_rows; ++r) {
-      __builtin_memcpy(tiles_[t][r], from + r * stride, sizeof tiles_[t][r]);
+      __builtin_memcpy(tiles_[t][r], static_cast<const char*>(from) + r * stride * word_bytes, sizeof tiles_[t][r]);
     }
   }
   template <int t>
-  static void store(float* to, std::int64_t stride) {
+  static void store(void* to, std::int64_t stride) {
     for (std::int64_t r = 0; r < register_rows; ++r) {
-      __builtin_memcpy(to + r * stride, tiles_[t][r], sizeof tiles_[t][r]);
+      __builtin_memcpy(static_cast<char*>(to) + r * stride * word_bytes, tiles_[t][r], sizeof tiles_[t][r]);
+    }
+  }
+  template <TileTerms terms, int c, int a, int b>
+  static void multiply() {
+    if constexpr (terms == TileTerms::bytes) {
+      multiply_bytes<c, a, b>();
+    } else {
+      multiply_pairs<c, a, b>();
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t high = 0xFFFF0000u;
+
+  template <int c, int a, int b>
+  static void multiply_bytes() {
+    for (std::int64_t m = 0; m < register_rows; ++m) {
+      for (std::int64_t k = 0; k < register_words; ++k) {
+        for (std::int64_t n = 0; n < register_words; ++n) {
+          for (int shift = 0; shift < 32; shift += 8) {
+            const std::uint32_t x = tiles_[a][m][k] >> shift & 255;
+            const std::int32_t y = static_cast<std::int8_t>(tiles_[b][k][n] >> shift & 255);
+            tiles_[c][m][n] += static_cast<std::uint32_t>(static_cast<std::int32_t>(x) * y);
+          }
+        }
+      }
     }
   }
   /// The first elements of all pairs are summed, and their second elements; then both sums are added, and the result
   /// to C. Denormal operands and results are zero.
   template <int c, int a, int b>
-  static void multiply() {
+  static void multiply_pairs() {
     for (std::int64_t m = 0; m < register_rows; ++m) {
       float first[register_words] = {}, second[register_words] = {};
       for (std::int64_t k = 0; k < register_words; ++k) {
@@ -53,10 +83,6 @@ class TileRegisters {
       }
     }
   }
-
- private:
-  static constexpr std::uint32_t high = 0xFFFF0000u;
-
   static float flushed(float x) { return __builtin_fabsf(x) < 1.17549435e-38f ? 0.0f * x : x; }
   static float element(std::uint32_t bits) {
     float x;
@@ -91,16 +117,20 @@ class TileRegisters {
   }
   /// stride: words from row to row, also 0.
   template <int t>
-  static void load(const float* from, std::int64_t stride) {
+  static void load(const void* from, std::int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride * 4), "i"(t) : "memory");
   }
   template <int t>
-  static void store(float* to, std::int64_t stride) {
+  static void store(void* to, std::int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride * 4), "i"(t) : "memory");
   }
-  template <int c, int a, int b>
+  template <TileTerms terms, int c, int a, int b>
   static void multiply() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
+    if constexpr (terms == TileTerms::bytes) {
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
+    } else {
+      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
+    }
   }
 };
 

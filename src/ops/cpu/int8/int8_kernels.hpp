@@ -72,7 +72,9 @@ struct Int8Kernels {
   const char* name;
   std::int64_t rows, columns;  ///< of a tile
   std::int64_t terms;          ///< per word
-  std::int64_t block_rows;     ///< so many rows' sums and words of a block fit into the second-level cache
+  /// So many rows' words and sums fit into the second-level cache; a multiple of `rows`. `multiply` may read and write
+  /// as many, if m is less.
+  std::int64_t block_rows;
   std::int64_t words(std::int64_t length) const { return (length + terms - 1) / terms; }
   void (*quantize)(const QuantizeJob&);
   void (*pack_panel)(const PanelJob&);
@@ -93,6 +95,10 @@ const Int8Kernels& int8_kernels();
 namespace x86_64_v4_vnni {
 const Int8Kernels& int8_kernels();
 }
+namespace x86_64_amx {
+const Int8Kernels& int8_kernels();
+bool int8_kernels_are_right();  ///< whether this processor computes a product that is known
+}  // namespace x86_64_amx
 
 /// The fastest of this build that the processor and operating system support.
 const Int8Kernels& fastest_int8_kernels();
