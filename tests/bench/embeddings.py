@@ -12,8 +12,10 @@ step that gives MODEL an output layer; start-up is subtracted, as the time of a 
 evaluation of classification, whose last block computes first tokens alone, as does cls; mean and tokens, whose last block computes all tokens, with the
 same rate times the share of operations that this leaves out. Their times are processor seconds (user and system, of all ranks), which other programs
 on the machine hardly change, and wall seconds. `encode` embeds the first texts of a file with a text a line beside sentence-transformers, which
-computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file, and ONNX Runtime if it is installed: all in fp32, truncated to 128 tokens, pooled as
-MODEL says, from text to embeddings, without start-up, in wall seconds. The best round counts. Prints Markdown tables. Exit status: 0 measured, 1 a
+computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file, and ONNX Runtime if it is installed: in fp32, and
+ours and ONNX Runtime's also in 8-bit integers (its dynamic quantization, by output, with 7 bits of weights where the processor lacks VNNI); truncated to
+128 tokens, pooled as MODEL says, from text to embeddings, without start-up, in wall seconds. The best round counts. Cosines are of embeddings whose
+mean over the texts is subtracted, to those of sentence-transformers. Prints Markdown tables. Exit status: 0 measured, 1 a
 program failed.
 """
 
@@ -68,8 +70,8 @@ class Program:
             sys.exit(done.stderr)
         return time.perf_counter() - begin, [str(path) for path in sorted((self.folder / output).glob("test-*.h5"))]
 
-    def embed(self, name, model, shards, **keys):
-        seconds = self.run(name, run={"mode": "embed"}, model={"pretrained": str(model)}, data={"test": shards}, embed=keys)
+    def embed(self, name, model, shards, compute="fp32", **keys):
+        seconds = self.run(name, run={"mode": "embed"}, model={"pretrained": str(model)}, data={"test": shards}, precision={"compute": compute}, embed=keys)
         return seconds, sorted((self.folder / name / "embeddings").glob("test-*.h5"))
 
     def forget(self, *names):
@@ -161,15 +163,17 @@ def measure_rate(program, base, shards, rounds):
         print(f"| {name} | {cpu:.2f} | {wall:.2f} | {tokens / wall:,.0f} | {base_cpu * ideal / cpu:.2f} | {base_wall * ideal / wall:.2f} |")
 
 
-def onnx_encoder(model, folder, threads):
-    """A function from batches of texts, sorted by length, to embeddings that are means of tokens, by ONNX Runtime in fp32; None without it.
+def onnx_encoders(model, folder, threads):
+    """Functions from batches of texts, sorted by length, to embeddings that are means of tokens, by ONNX Runtime: of fp32 and int8; none without it.
     Eager attention, by the older exporter, is what its optimizer fuses: without that it has the time of PyTorch."""
     try:
+        import onnx
         import onnxruntime
         import torch
+        from onnxruntime.quantization import QuantType, quantize_dynamic
         from onnxruntime.transformers import optimizer
     except ImportError:
-        return None
+        return {}
     transformer, path = model[0].auto_model.eval(), str(folder / "model.onnx")
     names = ["input_ids", "attention_mask", "token_type_ids"]
     usual = transformer.config._attn_implementation
@@ -190,22 +194,40 @@ def onnx_encoder(model, folder, threads):
     if fused.get_fused_operator_statistics()["Attention"] != transformer.config.num_hidden_layers:
         sys.exit("ONNX Runtime's optimizer did not fuse attention: the comparison would be unfair")
     fused.save_model_to_file(path)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    quantized = str(folder / "model_int8.onnx")
+    has_vnni = "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    quantize_dynamic(path, quantized, per_channel=True, reduce_range=not has_vnni, weight_type=QuantType.QInt8,
+                     extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
 
-    def encode(texts, batch):
-        order, found = sorted(range(len(texts)), key=lambda i: -len(texts[i])), [None] * len(texts)
-        for begin in range(0, len(order), batch):
-            rows = order[begin:begin + batch]
-            tokens = model.tokenizer([texts[i] for i in rows], padding=True, truncation=True, max_length=model.max_seq_length, return_tensors="np")
-            states = session.run(["last_hidden_state"], {name: tokens[name].astype("int64") for name in names})[0]
-            real = tokens["attention_mask"][:, :, None].astype("float32")
-            for i, vector in zip(rows, (states * real).sum(1) / real.sum(1), strict=True):
-                found[i] = vector
-        return found
+    def encoder(file):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
-    return encode
+        def encode(texts, batch):
+            order, found = sorted(range(len(texts)), key=lambda i: -len(texts[i])), [None] * len(texts)
+            for begin in range(0, len(order), batch):
+                rows = order[begin:begin + batch]
+                tokens = model.tokenizer([texts[i] for i in rows], padding=True, truncation=True, max_length=model.max_seq_length, return_tensors="np")
+                states = session.run(["last_hidden_state"], {name: tokens[name].astype("int64") for name in names})[0]
+                real = tokens["attention_mask"][:, :, None].astype("float32")
+                for i, vector in zip(rows, (states * real).sum(1) / real.sum(1), strict=True):
+                    found[i] = vector
+            return found
+
+        return encode
+
+    return {"fp32": encoder(path), "int8": encoder(quantized)}
+
+
+def centred_cosines(found, expected):
+    """Smallest and mean cosine of rows without the means over all rows."""
+    import numpy
+
+    a, b = (numpy.asarray([[float(x) for x in row] for row in rows]) for rows in (found, expected))
+    a, b = a - a.mean(0), b - b.mean(0)
+    cosines = (a * b).sum(1) / numpy.linalg.norm(a, axis=1) / numpy.linalg.norm(b, axis=1)
+    return cosines.min(), cosines.mean()
 
 
 def measure_encode(program, folder, path, rounds, batch, most):
@@ -219,35 +241,33 @@ def measure_encode(program, folder, path, rounds, batch, most):
     model.max_seq_length = 128
     best, found = {}, {}
 
-    def ours(name, chosen):
-        seconds, shards = program.prepare(folder, chosen, name, 128)
-        (wall, _), files = program.embed(f"{name}_embedded", folder, shards)
-        vectors = [row for file in files for row in h5py.File(file)["embeddings"][:]]
-        program.forget(name, f"{name}_embedded")
-        return seconds + wall, vectors
-
     def timed(name, run):
         begin = time.perf_counter()
         found[name] = run()
         best[name] = min(best.get(name, float("inf")), time.perf_counter() - begin)
 
-    by_onnx = onnx_encoder(model, program.folder, program.threads)
+    def ours(compute, chosen):
+        seconds, shards = program.prepare(folder, chosen, "ours", 128)
+        (wall, _), files = program.embed("ours_embedded", folder, shards, compute)
+        vectors = [row for file in files for row in h5py.File(file)["embeddings"][:]]
+        program.forget("ours", "ours_embedded")
+        return seconds + wall, vectors
+
+    by_onnx = onnx_encoders(model, program.folder, program.threads)
     for _ in range(rounds):
-        whole, vectors = ours("whole", texts)
-        start, _ = ours("few", few)
-        best["ours"] = min(best.get("ours", float("inf")), whole - start)
-        timed("sorted", lambda: model.encode(texts, batch_size=batch))
-        timed("unsorted", lambda: [row for i in range(0, len(texts), batch) for row in model.encode(texts[i:i + batch], batch_size=batch)])
-        if by_onnx:
-            timed("onnx", lambda: by_onnx(texts, batch))
-    difference = max(abs(float(a) - float(b)) for one, other in zip(vectors, found["sorted"], strict=True) for a, b in zip(one, other, strict=True))
-    rate = (len(texts) - len(few)) / best["ours"]
-    print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds; largest difference of embeddings {difference:.1e}\n")
-    print("| | texts/s | ours to it |\n|---|---:|---:|")
-    print(f"| bert_hpc_prep and bert_hpc | {rate:,.1f} | 1 |")
-    for name, title in (("sorted", "sentence-transformers, texts sorted"), ("unsorted", "sentence-transformers, texts unsorted"), ("onnx", "ONNX Runtime, texts sorted")):
-        if name in best:
-            print(f"| {title} | {len(texts) / best[name]:,.1f} | {rate / (len(texts) / best[name]):.2f} |")
+        for compute in ("fp32", "int8"):
+            whole, found[f"ours {compute}"] = ours(compute, texts)
+            seconds = (whole - ours(compute, few)[0]) * len(texts) / (len(texts) - len(few))
+            best[f"ours {compute}"] = min(best.get(f"ours {compute}", float("inf")), seconds)
+        timed("sentence-transformers fp32, sorted", lambda: model.encode(texts, batch_size=batch))
+        timed("sentence-transformers fp32, unsorted", lambda: [row for i in range(0, len(texts), batch) for row in model.encode(texts[i:i + batch], batch_size=batch)])
+        for compute, encode in by_onnx.items():
+            timed(f"ONNX Runtime {compute}, sorted", lambda encode=encode: encode(texts, batch))
+    print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds\n")
+    print("| | texts/s | ours in fp32 to it | ours in int8 to it | smallest cosine | mean |\n|---|---:|---:|---:|---:|---:|")
+    for name, seconds in best.items():
+        smallest, mean = centred_cosines(found[name], found["sentence-transformers fp32, sorted"])
+        print(f"| {name} | {len(texts) / seconds:,.1f} | {seconds / best['ours fp32']:.2f} | {seconds / best['ours int8']:.2f} | {smallest:.4f} | {mean:.5f} |")
 
 
 def main():
