@@ -67,12 +67,6 @@ inline constexpr KeySynonym key_synonyms[] = {
     {"group_by_length", "data.order", "= \"by_length\"; without data.padding batches have no padding in any order"},
     {"gradient_checkpointing", "model.recompute", ""},
     {"activation_checkpointing", "model.recompute", ""},
-    {"gradient_checkpointing", "batch.micro_tokens",
-     "to save memory: recomputation is not available in this version; [precision] compute = \"bf16\" and [parallel] "
-     "pipeline save memory too"},
-    {"activation_checkpointing", "batch.micro_tokens",
-     "to save memory: recomputation is not available in this version; [precision] compute = \"bf16\" and [parallel] "
-     "pipeline save memory too"},
 
     // Precision and parallelism.
     {"bf16", "precision.compute", "= \"bf16\""},
