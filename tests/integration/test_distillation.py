@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 
 import training_cases as cases
+from plain_bert import tensors_of
 from program import as_if_killed_after, run, toml
-from test_embeddings import tensors_of
 
 LAYOUTS = ({"data": 2}, {"pipeline": 2}, {"data": 2, "pipeline": 2})  # a tensor group rounds otherwise
 SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "max_position_embeddings": 40,
