@@ -80,7 +80,7 @@ class Int8(Case):
         self.assertLess(difference, 0.05)
         self.assertAlmostEqual(accuracies["int8"], accuracies["fp32"], delta=0.02)
         self.assertIn("matmul: 8-bit integers (", done.stdout)
-        self.assertRegex(done.stdout, r"weights in 8 bits [\d.]+ KiB")
+        self.assertRegex(done.stdout, r"quantized weights [\d.]+ KiB")
 
     def test_refused(self):
         done = run("bert_hpc", self.work.input("train.toml", precision={"compute": "int8"}), check=2)

@@ -13,8 +13,8 @@ InstructionSet widest_instruction_set() {
     std::puts("skipped: this processor has no AVX2");
     std::exit(4);
   }
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16")) {
-    std::puts("skipped: this processor has AVX512_BF16, so that unit/ops runs these kernels");
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel")) {
+    std::puts("skipped: unit/ops runs these kernels, as this processor has AVX512_BF16 and is not Intel's");
     std::exit(4);
   }
   return InstructionSet::x86_64_v4_bf16;

@@ -79,7 +79,7 @@ void ModelKernels::tune(std::span<model::Stage> stages, const layers::BatchBound
 
 void ModelKernels::add_memory(MemoryPlan& plan) const {
   if (kept_weights_bytes_ > 0) plan.emplace_back("weights in 16 bits", kept_weights_bytes_);
-  if (int8_ != nullptr) plan.emplace_back("weights in 8 bits", int8_bytes_);
+  if (int8_ != nullptr) plan.emplace_back("quantized weights", int8_bytes_);
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
   if (fp8) plan.emplace_back("FP8 operands and scales", fp8_bytes_);
 }

@@ -63,7 +63,7 @@ class CpuInt8Product final : public Int8Product {
       core::require(w.columns <= cpu::longest_sum && w.contiguous(), "8-bit product: a weight of this shape");
       bytes += outputs * (words + 2) * static_cast<std::int64_t>(sizeof(std::uint32_t));
       longest_ = std::max(longest_, words);
-      if (w.data == nullptr) continue;
+      if (parameters.values().data() == nullptr) continue;
       QuantizedWeight& own = weights_[w.data];
       own.values = w;
       own.panels = core::Buffer<std::uint32_t>(outputs * words, core::MemoryKind::host);
@@ -134,6 +134,11 @@ class CpuInt8Product final : public Int8Product {
                                detail::product_work(m, n, k, 4, 1, 4, false));
     if (m == 0) return;
     core::require(memory_.size() > 0, "8-bit product: nothing was reserved");
+    for (const void* operand : {x.data, static_cast<const void*>(epilogue.bias), static_cast<const void*>(y.data),
+                                static_cast<const void*>(epilogue.pre.data)}) {
+      core::require_device_memory(operand, "8-bit product");
+    }
+    const core::DeviceAccess access;
     const int most = static_cast<int>(memory_.size() / thread_words());
     const int threads = std::min(omp_get_max_threads(), most);
     if (threads == 1 || m * n * k < smallest_shared) return work(x, w, epilogue, y, 0, 1);
@@ -239,7 +244,7 @@ const Int8Kernels& fastest_int8_kernels() {
 #if defined(BERT_HPC_X86_KERNELS)
   __builtin_cpu_init();
   // These match the compiler options of each set in CMakeLists.txt.
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   if (v4 && __builtin_cpu_supports("avx512vnni")) {

@@ -9,16 +9,19 @@
 #include <limits>
 #include <random>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "support/emulated_bytes.hpp"
+#include "support/memory_taken.hpp"
 #include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
 using core::DataType;
 using core::ParameterStore;
 using ops::Activation;
+using test::Matrix;
 using test::StoredMatrix;
 
 namespace {
@@ -43,6 +46,8 @@ struct Layer {
   Layer(const ops::cpu::Int8Kernels& kernels, const Extents& extents)
       : e(extents),
         x(DataType::fp32, e.rows, e.in, e.padding),
+        w(e.out, e.in),
+        b(1, e.out),
         store({{"weight", {e.out, e.in}}, {"bias", {e.out}, false}}, ParameterStore::Arenas::values),
         product(ops::cpu::make_int8_product(ops::make_matrix_product("portable"), kernels)) {
     const core::Tensor<const float> weights[] = {weight()};
@@ -63,8 +68,16 @@ struct Layer {
   template <class Value>
   void set_weights(const Value& value) {
     for (std::int64_t j = 0; j < e.out; ++j) {
-      for (std::int64_t l = 0; l < e.in; ++l) store.change_value(0)(j, l) = value(j, l);
-      store.change_value(1).data[j] = static_cast<float>(j % 7) - 3.0f;
+      for (std::int64_t l = 0; l < e.in; ++l) w(j, l) = value(j, l);
+      b(0, j) = static_cast<float>(j % 7) - 3.0f;
+    }
+    put();
+  }
+  /// The weights and the bias become those of the store.
+  void put() {
+    for (const auto& [slice, from] : {std::pair(0, &w), std::pair(1, &b)}) {
+      const core::Tensor<float> to = store.change_value(slice);
+      core::copy_on_device(from->tensor().data, to.data, static_cast<std::size_t>(to.size()) * sizeof(float));
     }
   }
   StoredMatrix forward() {
@@ -76,6 +89,7 @@ struct Layer {
 
   Extents e;
   StoredMatrix x;
+  Matrix w, b;
   ParameterStore store;
   std::unique_ptr<ops::Int8Product> product;
 };
@@ -109,8 +123,8 @@ TEST_CASE("an 8-bit product is exact where quantization is") {
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < e.rows; ++i) {
     for (std::int64_t j = 0; j < e.out; ++j) {
-      const float* const w = layer.weight().row(j);
-      double expected = layer.bias()[j];
+      const float* const w = layer.w.host().row(j);
+      double expected = layer.b(0, j);
       for (std::int64_t l = 0; l < e.in; ++l)
         expected += static_cast<double>(x[static_cast<std::size_t>(i * e.in + l)]) * w[l];
       wrong += y(i, j) == static_cast<float>(expected) ? 0 : 1;
@@ -131,10 +145,10 @@ TEST_CASE("an 8-bit product has the error of its quantization") {
     const double s =
         (std::max(0.0f, *std::max_element(x, x + e.in)) - std::min(0.0f, *std::min_element(x, x + e.in))) / 255.0;
     for (std::int64_t j = 0; j < e.out; ++j) {
-      const float* const w = layer.weight().row(j);
+      const float* const w = layer.w.host().row(j);
       const auto [least, most] = std::minmax_element(w, w + e.in);
       const double t = std::max(std::abs(*least), std::abs(*most)) / 127.0;
-      double expected = layer.bias()[j], squares = 0;
+      double expected = layer.b(0, j), squares = 0;
       for (std::int64_t l = 0; l < e.in; ++l) {
         expected += static_cast<double>(x[l]) * w[l];
         squares += (x[l] * x[l] * t * t + w[l] * w[l] * s * s) / 12 + s * s * t * t / 144;
@@ -171,10 +185,12 @@ TEST_CASE("numbers that are not finite stay in their row or output of an 8-bit p
   Layer layer(some_kernels(), {5, 40, 37, 0});
   layer.set_random(3);
   const StoredMatrix before = layer.forward();
-  const float bad = GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -3.3e38f);
+  const float bad = GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                             -std::numeric_limits<float>::infinity(), -3.3e38f);
   layer.x.set(2, 39, bad);
   layer.x.set(2, 0, 3.3e38f);  // beside −3.3e38 the range overflows
-  layer.store.change_value(0)(36, 1) = std::numeric_limits<float>::infinity();
+  layer.w(36, 1) = std::numeric_limits<float>::infinity();
+  layer.put();
   const StoredMatrix y = layer.forward();
   for (std::int64_t i = 0; i < 5; ++i) {
     for (std::int64_t j = 0; j < 37; ++j) {
@@ -193,14 +209,15 @@ TEST_CASE("rows and weights of zeros give the bias") {
   for (std::int64_t l = 0; l < 40; ++l) {
     layer.x.set(1, l, 0.0f);
     layer.x.set(2, l, l % 2 == 0 ? 1e-38f : -1e-40f);
-    layer.store.change_value(0)(5, l) = 0.0f;
+    layer.w(5, l) = 0.0f;
   }
+  layer.put();
   const StoredMatrix y = layer.forward();
   for (std::int64_t j = 0; j < 37; ++j) {
-    CHECK(y(1, j) == layer.bias()[j]);
-    CHECK(y(2, j) == layer.bias()[j]);
+    CHECK(y(1, j) == layer.b(0, j));
+    CHECK(y(2, j) == layer.b(0, j));
   }
-  CHECK(y(0, 5) == layer.bias()[5]);
+  CHECK(y(0, 5) == layer.b(0, 5));
 }
 
 TEST_CASE("epilogues of an 8-bit product are those of its plain result") {
@@ -226,7 +243,8 @@ TEST_CASE("8-bit weights follow changes of the parameters; other weights are not
   Layer layer(some_kernels(), {9, 40, 37, 0});
   layer.set_random(6);
   const StoredMatrix first = layer.forward();
-  layer.store.change_value(0)(3, 3) += 1.0f;
+  layer.w(3, 3) += 1.0f;
+  layer.put();
   const StoredMatrix second = layer.forward();
   CHECK(first(0, 3) != second(0, 3));
   CHECK(first(0, 4) == second(0, 4));
@@ -240,6 +258,14 @@ TEST_CASE("8-bit weights follow changes of the parameters; other weights are not
   layer.product->forward(layer.x, other, {}, y);
   inner->forward(layer.x, other, {}, expected);
   CHECK(y.same_bits(expected));
+}
+
+TEST_CASE("8-bit weights of a layout alone take no memory") {
+  const ParameterStore layout({{"first", {64, 64}}, {"second", {8192, 8192}}}, ParameterStore::Arenas::none);
+  const auto product = ops::cpu::make_int8_product(ops::make_matrix_product("portable"), some_kernels());
+  const core::Tensor<const float> weights[] = {layout.value(0), layout.value(1)};
+  CHECK(test::memory_taken([&] { product->quantize(layout, weights); }) < 8192 * 8192 / 8);
+  CHECK(product->quantize(layout, weights) >= 8192 * 8192);
 }
 
 TEST_CASE("8-bit products are of applied models") {

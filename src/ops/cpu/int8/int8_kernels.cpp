@@ -24,7 +24,7 @@ struct Quantization {
     inverse = range >= smallest ? unsigned_range / range : 0.0f;
     scale = range >= smallest ? range / unsigned_range : 0.0f;
     scale += check + range * 0.0f;
-    zero = -low * inverse + to_nearest - to_nearest;
+    zero = inverse > 0 ? -low * inverse + to_nearest - to_nearest : 0.0f;
   }
 };
 
