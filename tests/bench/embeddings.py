@@ -221,7 +221,7 @@ def onnx_encoders(model, folder, threads):
 
 
 def centred_cosines(found, expected):
-    """Smallest and mean cosine of rows without the means over all rows."""
+    """Minimum and mean cosine of rows without the means over all rows."""
     import numpy
 
     a, b = (numpy.asarray([[float(x) for x in row] for row in rows]) for rows in (found, expected))
@@ -264,10 +264,10 @@ def measure_encode(program, folder, path, rounds, batch, most):
         for compute, encode in by_onnx.items():
             timed(f"ONNX Runtime {compute}, sorted", lambda encode=encode: encode(texts, batch))
     print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds\n")
-    print("| | texts/s | ours in fp32 to it | ours in int8 to it | smallest cosine | mean |\n|---|---:|---:|---:|---:|---:|")
+    print("| | texts/s | ours in fp32 to it | ours in int8 to it | minimum cosine | mean |\n|---|---:|---:|---:|---:|---:|")
     for name, seconds in best.items():
-        smallest, mean = centred_cosines(found[name], found["sentence-transformers fp32, sorted"])
-        print(f"| {name} | {len(texts) / seconds:,.1f} | {seconds / best['ours fp32']:.2f} | {seconds / best['ours int8']:.2f} | {smallest:.4f} | {mean:.5f} |")
+        minimum, mean = centred_cosines(found[name], found["sentence-transformers fp32, sorted"])
+        print(f"| {name} | {len(texts) / seconds:,.1f} | {seconds / best['ours fp32']:.2f} | {seconds / best['ours int8']:.2f} | {minimum:.4f} | {mean:.5f} |")
 
 
 def main():

@@ -14,18 +14,24 @@ constexpr float unsigned_range = 255.0f, signed_range = 127.0f;
 constexpr float to_nearest = 12582912.0f;  // 1.5·2^23: adding it leaves the nearest integer in the lowest bits
 static_assert(int8_block_columns % columns == 0, "a block of columns is whole panels");
 
-/// Scale and zero of numbers in [low, high], which includes 0. `check` is 0, or NaN if one of them is not finite.
-struct Quantization {
-  float scale, inverse, zero;
+/// Step between two quantized numbers, and its inverse. A step of 0 stands for a range so short that its inverse would
+/// overflow. `check` is 0, or NaN if a number is not finite; then the scale is NaN.
+struct Step {
+  float scale, inverse;
 
-  Quantization(float low, float high, float check) {
-    constexpr float smallest = 1e-30f;  // of a range; numbers below are 0, so that `inverse` is finite
-    const float range = high - low;
-    inverse = range >= smallest ? unsigned_range / range : 0.0f;
-    scale = range >= smallest ? range / unsigned_range : 0.0f;
-    scale += check + range * 0.0f;
-    zero = inverse > 0 ? -low * inverse + to_nearest - to_nearest : 0.0f;
+  Step(float range, float levels, float check) {
+    constexpr float min_range = 1e-30f;
+    scale = (range >= min_range ? range / levels : 0.0f) + check + range * 0.0f;
+    inverse = range >= min_range ? levels / range : 0.0f;
   }
+};
+
+/// Step and zero of numbers in [low, high], which includes 0.
+struct Quantization : Step {
+  float zero;
+
+  Quantization(float low, float high, float check)
+      : Step(high - low, unsigned_range, check), zero(inverse > 0 ? -low * inverse + to_nearest - to_nearest : 0.0f) {}
 };
 
 inline IntVector quantized(Vector x, const Quantization& q) {
@@ -79,7 +85,6 @@ void pack_panel(const PanelJob& job) {
   const std::int64_t words = (job.length + Words::terms - 1) / Words::terms;
   auto* const to = reinterpret_cast<Words::Element*>(job.to);
   for (std::int64_t j = 0; j < columns; ++j) {
-    job.scales[j] = 0;
     job.sums[j] = 0;
     const float* from = job.from + j * job.stride;
     const std::int64_t length = j < job.outputs ? job.length : 0;
@@ -89,13 +94,12 @@ void pack_panel(const PanelJob& job) {
       largest = magnitude > largest ? magnitude : largest;
       check += from[l] * 0.0f;
     }
-    constexpr float smallest = 1e-30f;
-    const float inverse = largest >= smallest ? signed_range / largest : 0.0f;
-    job.scales[j] = (largest >= smallest ? largest / signed_range : 0.0f) + check;
+    const Step step(largest, signed_range, check);
+    job.scales[j] = step.scale;
     for (std::int64_t l = 0; l < words * Words::terms; ++l) {
       std::int32_t r = 0;
       if (l < length) {
-        const float shifted = from[l] * inverse + to_nearest;
+        const float shifted = from[l] * step.inverse + to_nearest;
         std::int32_t bits;
         __builtin_memcpy(&bits, &shifted, sizeof bits);
         r = (bits & 255) - ((bits & 128) << 1);
