@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::int64_t max_block_rows = 192;  // rows of the float block of C
 constexpr std::int64_t block_columns = 256;
-constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds that justify waking threads
 
 class Runner : BlockedSteps {
  public:
@@ -232,7 +231,7 @@ void run(const TileKernels& kernels, const BlockedProduct& product, const Produc
   const int most = omp_get_max_threads();
   const int threads = rounds(product) ? std::min(most, static_cast<int>(scratch.threads)) : most;
   // GCC's OpenMP would allocate a team of one thread each time.
-  if (product.m * product.n * product.k < smallest_shared || threads == 1) {
+  if (product.m * product.n * product.k < min_shared_work || threads == 1) {
     runner.work(0, 1);
     return;
   }

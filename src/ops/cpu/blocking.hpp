@@ -14,6 +14,9 @@ inline constexpr std::int64_t longest_step = 4096;  // words packed at once
 /// 10 MiB: a whole weight matrix of a base-size model.
 inline constexpr std::int64_t step_floats = std::int64_t{5} << 19;
 
+/// Multiply-adds of a product that justify waking threads.
+inline constexpr std::int64_t min_shared_work = std::int64_t{1} << 18;
+
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }

@@ -27,8 +27,6 @@ using cpu::int8_block_words;
 using cpu::Int8Kernels;
 using cpu::Range;
 
-constexpr std::int64_t smallest_shared = std::int64_t{1} << 19;  // multiply-adds that justify waking threads
-
 /// A weight (out, in) in panels, with a scale and a sum of each output.
 struct QuantizedWeight {
   Tensor<const float> values;
@@ -141,7 +139,7 @@ class CpuInt8Product final : public Int8Product {
     const core::DeviceAccess access;
     const int most = static_cast<int>(memory_.size() / thread_words());
     const int threads = std::min(omp_get_max_threads(), most);
-    if (threads == 1 || m * n * k < smallest_shared) return work(x, w, epilogue, y, 0, 1);
+    if (threads == 1 || m * n * k < cpu::min_shared_work) return work(x, w, epilogue, y, 0, 1);
 #pragma omp parallel num_threads(threads)
     work(x, w, epilogue, y, omp_get_thread_num(), omp_get_num_threads());
   }

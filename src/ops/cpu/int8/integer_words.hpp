@@ -60,11 +60,6 @@ struct Words {
 
 #endif
 
-inline IntVector broadcast_word(const std::uint32_t* word) {
-  std::int32_t bits;
-  __builtin_memcpy(&bits, word, sizeof bits);
-  return IntVector{} + bits;
-}
 inline IntVector load_words(const void* from) {
   IntVector words;
   __builtin_memcpy(&words, from, sizeof words);

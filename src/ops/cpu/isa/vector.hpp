@@ -33,6 +33,12 @@ inline void store(float* p, Vector x) {
 inline Vector broadcast(float x) {
   return x - Vector{};
 }
+/// The 32 bits at `word` in each lane.
+inline IntVector broadcast_word(const void* word) {
+  std::int32_t bits;
+  __builtin_memcpy(&bits, word, sizeof bits);
+  return IntVector{} + bits;
+}
 inline Vector larger(Vector a, Vector b) {
   return a > b ? a : b;
 }

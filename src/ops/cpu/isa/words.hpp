@@ -117,11 +117,7 @@ struct PairWords {
   static constexpr int terms = 2;
   using Factor = IntVector;
 
-  static IntVector factor(const float* word) {
-    std::int32_t bits;
-    __builtin_memcpy(&bits, word, sizeof bits);
-    return IntVector{} + bits;
-  }
+  static IntVector factor(const float* word) { return broadcast_word(word); }
   static Vector multiply_add(IntVector a, Vector b, Vector sum) {
 #if defined(__AVX512BF16__)
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
