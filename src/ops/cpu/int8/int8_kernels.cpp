@@ -1,8 +1,9 @@
 // The inner loops of products of 8-bit integers, in GCC's vector extensions. CMake compiles this file once per
 // instruction set, with BERT_HPC_ISA as the namespace. Everything except the table has internal linkage (see
-// ../isa/tile_kernels.cpp, whose tiles these resemble).
+// ../isa/tile_kernels.cpp).
 #include "int8_kernels.hpp"
 
+#include "../isa/register_tile.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 #include "integer_words.hpp"
 
@@ -110,47 +111,13 @@ void pack_panel(const PanelJob& job) {
   }
 }
 
-// c (R, columns), with k words of terms.
-template <int R>
-inline void tile(const std::uint32_t* __restrict a, std::int64_t a_stride, const std::uint32_t* __restrict b,
-                 std::int64_t k, bool adds, std::int32_t* __restrict c, std::int64_t c_stride) {
-  IntVector left[R], right[R];
-#pragma GCC unroll 16
-  for (int i = 0; i < R; ++i) {
-    left[i] = adds ? load_words(c + i * c_stride) : IntVector{};
-    right[i] = adds ? load_words(c + i * c_stride + lanes) : IntVector{};
-  }
-  for (std::int64_t l = 0; l < k; ++l) {
-    const IntVector b0 = load_words(b), b1 = load_words(b + lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const IntVector factor = broadcast_word(a + i * a_stride);
-      left[i] = Words::multiply_add(factor, b0, left[i]);
-      right[i] = Words::multiply_add(factor, b1, right[i]);
-    }
-    ++a;
-    b += columns;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < R; ++i) {
-    __builtin_memcpy(c + i * c_stride, &left[i], sizeof left[i]);
-    __builtin_memcpy(c + i * c_stride + lanes, &right[i], sizeof right[i]);
-  }
-}
-
-template <int R = tile_rows>
-inline void tile_of_rows(std::int64_t rows, const std::uint32_t* a, std::int64_t a_stride, const std::uint32_t* b,
-                         std::int64_t k, bool adds, std::int32_t* c, std::int64_t c_stride) {
-  if (rows == R) return tile<R>(a, a_stride, b, k, adds, c, c_stride);
-  if constexpr (R > 1) tile_of_rows<R - 1>(rows, a, a_stride, b, k, adds, c, c_stride);
-}
-
 void multiply(const IntegerJob& job) {
   for (std::int64_t column = 0; column < job.n; column += columns) {
     const std::uint32_t* b = job.b + column / columns * job.b_stride;
     for (std::int64_t row = 0; row < job.m; row += tile_rows) {
-      tile_of_rows(job.m - row < tile_rows ? job.m - row : tile_rows, job.a + row * job.a_stride, job.a_stride, b,
-                   job.k, job.adds, job.c + row * job.c_stride + column, job.c_stride);
+      tile_of_rows<Words>(job.m - row < tile_rows ? job.m - row : tile_rows, false, job.a + row * job.a_stride,
+                          job.a_stride, b, job.k, job.adds ? Begin::existing : Begin::zero, nullptr,
+                          job.c + row * job.c_stride + column, job.c_stride);
     }
   }
 }
@@ -158,7 +125,7 @@ void multiply(const IntegerJob& job) {
 // Lanes from column j on, of a row with this scale and zero.
 inline Vector finished(const FinishJob& job, const std::int32_t* c, float scale, std::int32_t zero, const float* bias,
                        std::int64_t j) {
-  const IntVector sum = load_words(c + j) - load_words(job.column_sums + j) * zero;
+  const IntVector sum = load_as<IntVector>(c + j) - load_as<IntVector>(job.column_sums + j) * zero;
   const Vector scaled = __builtin_convertvector(sum, Vector) * (load(job.column_scales + j) * scale);
   return bias == nullptr ? scaled : scaled + load(bias + j);
 }

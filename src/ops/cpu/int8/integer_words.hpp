@@ -15,9 +15,18 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
+struct IntegerTypes {
+  using Word = std::uint32_t;
+  using Operands = IntVector;
+  using Sum = std::int32_t;
+  using Sums = IntVector;
+
+  static IntVector factor(const std::uint32_t* word) { return broadcast_word(word); }
+};
+
 #if defined(__AVX512VNNI__) || defined(BERT_HPC_BYTE_WORDS)
 
-struct Words {
+struct Words : IntegerTypes {
   static constexpr int terms = 4;
   using Element = std::uint8_t;
   typedef std::uint8_t Elements __attribute__((vector_size(lanes)));
@@ -36,7 +45,7 @@ struct Words {
 
 #else
 
-struct Words {
+struct Words : IntegerTypes {
   static constexpr int terms = 2;
   using Element = std::uint16_t;
   typedef std::uint16_t Elements __attribute__((vector_size(2 * lanes)));
@@ -59,12 +68,6 @@ struct Words {
 };
 
 #endif
-
-inline IntVector load_words(const void* from) {
-  IntVector words;
-  __builtin_memcpy(&words, from, sizeof words);
-  return words;
-}
 
 }  // namespace
 }  // namespace bert_hpc::ops::cpu

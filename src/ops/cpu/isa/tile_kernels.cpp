@@ -1,10 +1,6 @@
 // The inner loops of the native gemms, in GCC's vector extensions. CMake compiles this file once per instruction set,
 // with BERT_HPC_ISA as the namespace. Everything except the table has internal linkage: the linker could merge a
 // function shared with other files into a copy that the processor cannot run.
-//
-// A tile of C of `rows` × two vectors stays in registers; for each term, one vector pair of B is multiplied by `rows`
-// broadcast elements of A (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). This
-// gives enough independent multiply-adds to hide their latency, and fewer loads than multiply-adds.
 #include "tile_steps.hpp"
 
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {

@@ -1,58 +1,14 @@
-// What the native gemms of all instruction sets share: a tile in vector registers, what follows its last term, and the
-// table of packing functions. Everything has internal linkage (see tile_kernels.cpp).
+// What the native gemms of all instruction sets share: what follows the last term of a tile (register_tile.hpp), and
+// the table of packing functions. Everything has internal linkage (see tile_kernels.cpp).
 #pragma once
 
 #include "../tile_kernels.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 #include "operand_blocks.hpp"
+#include "register_tile.hpp"
 
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
-
-// c (R, tile_columns) with its initial value, plus k words of terms. If A is not packed, a_stride is its row stride.
-template <class Words, int R, bool packed>
-inline void tile(const float* __restrict a, std::int64_t a_stride, const float* __restrict b, std::int64_t k,
-                 Begin begin, const float* bias, float* __restrict c, std::int64_t c_stride) {
-  Vector left[R], right[R];
-#pragma GCC unroll 16
-  for (int i = 0; i < R; ++i) {
-    if (begin == Begin::existing) {
-      left[i] = load(c + i * c_stride);
-      right[i] = load(c + i * c_stride + lanes);
-    } else if (begin == Begin::bias) {
-      left[i] = load(bias);
-      right[i] = load(bias + lanes);
-    } else {
-      left[i] = right[i] = Vector{};
-    }
-  }
-  for (std::int64_t l = 0; l < k; ++l) {
-    const Vector b0 = load(b), b1 = load(b + lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const auto factor = Words::factor(packed ? a + i : a + i * a_stride);
-      left[i] = Words::multiply_add(factor, b0, left[i]);
-      right[i] = Words::multiply_add(factor, b1, right[i]);
-    }
-    a += packed ? tile_rows : 1;
-    b += tile_columns;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < R; ++i) {
-    store(c + i * c_stride, left[i]);
-    store(c + i * c_stride + lanes, right[i]);
-  }
-}
-
-template <class Words, int R = tile_rows>
-inline void tile_of_rows(std::int64_t rows, bool packed, const float* a, std::int64_t a_stride, const float* b,
-                         std::int64_t k, Begin begin, const float* bias, float* c, std::int64_t c_stride) {
-  if (rows == R) {
-    if (packed) return tile<Words, R, true>(a, a_stride, b, k, begin, bias, c, c_stride);
-    return tile<Words, R, false>(a, a_stride, b, k, begin, bias, c, c_stride);
-  }
-  if constexpr (R > 1) tile_of_rows<Words, R - 1>(rows, packed, a, a_stride, b, k, begin, bias, c, c_stride);
-}
 
 // Finishes a tile while it is in the first-level cache. Always uses whole vectors, so that an element's bits do not
 // depend on its position.

@@ -23,7 +23,10 @@ namespace {
 // are 0.
 struct FloatWords {
   static constexpr int terms = 1;
-  using Factor = float;
+  using Word = float;
+  using Operands = Vector;
+  using Sum = float;
+  using Sums = Vector;
 
   static float factor(const float* word) { return *word; }
   static Vector multiply_add(float a, Vector b, Vector sum) { return sum + a * b; }
@@ -115,7 +118,10 @@ struct HalfBits<Source::fp32_as_bf16> {
 
 struct PairWords {
   static constexpr int terms = 2;
-  using Factor = IntVector;
+  using Word = float;
+  using Operands = Vector;
+  using Sum = float;
+  using Sums = Vector;
 
   static IntVector factor(const float* word) { return broadcast_word(word); }
   static Vector multiply_add(IntVector a, Vector b, Vector sum) {
