@@ -89,11 +89,17 @@ class BiLstm(Case):
 
     def test_refusals(self):
         self.refused("tensor", 'tensor = 2 is not possible with a model of the family "bilstm"', parallel={"tensor": 2})
-        self.refused("fp8", "none of a \"bilstm\" is one", precision={"compute": "fp8"}, run_keys={"reproducible": False})
+        self.refused("fp8", "and a \"bilstm\" has none: use \"bf16\"", precision={"compute": "fp8"}, run_keys={"reproducible": False})
         self.refused("heads", "num_attention_heads is not a setting of family = \"bilstm\"", model=MODEL | {"num_attention_heads": 2})
         self.refused("lora", "which this family has none of below its head", model=MODEL | {"trainable": "lora"})
         self.refused("pooled", "model.pooling is not a setting of \"bert\"", model={"pooling": "mean"})
         self.refused("parts", "holds 5 blocks, but the model has 4", 2, parallel={"pipeline": 2, "balance": [3, 2]})
+        self.train("applied")
+        applied = NO_ATTENTION | dict.fromkeys(("hidden_size", "num_hidden_layers")) | {"pretrained": str(self.work.folder / "applied/model")}
+        self.refused("int8", "[precision] compute = \"int8\" is for the linear layers of models with attention, and a \"bilstm\" has none: use "
+                     "\"fp32\".", model=applied, run_keys={"mode": "evaluate", "reproducible": False}, optimizer=None, schedule=None,
+                     batch={"chunks": None}, precision={"compute": "int8"},
+                     data={"train": None, "validation": None, "test": [f"{self.work.folder}/shards/validation-*.h5"]})
 
 
 if __name__ == "__main__":
