@@ -85,7 +85,7 @@ KOKKOS_INLINE_FUNCTION void add_scaled(const kernel::RowTeam& team, std::int64_t
 template <class T>
 KOKKOS_INLINE_FUNCTION void add_sums(const kernel::RowTeam& team, std::int64_t count, float factor, const float* sums,
                                      T* to) {
-  team.each(count, [=](std::int64_t c) { to[c] = T(static_cast<float>(to[c]) + factor * sums[own_column(c)]); });
+  team.each(count, [=](std::int64_t c) { to[c] = static_cast<float>(to[c]) + factor * sums[own_column(c)]; });
 }
 
 template <class T>

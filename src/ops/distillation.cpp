@@ -160,7 +160,7 @@ void add_in(float factor, Tensor<const float> gradient, Tensor<T> d_logits) {
   kernel::for_elements(
       {"bert_hpc::ops::add_soft_gradient", kernel::bytes_of<float, T, T>(d_logits.size())}, d_logits.rows,
       d_logits.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        d_logits(i, j) = T(static_cast<float>(d_logits(i, j)) + factor * gradient(i, j));
+        d_logits(i, j) = static_cast<float>(d_logits(i, j)) + factor * gradient(i, j);
       });
 }
 

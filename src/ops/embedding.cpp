@@ -270,10 +270,10 @@ void word_forward_in(const core::MicroBatch& batch, Tensor<const float> word, st
         const std::int64_t row = ids[t] - first;
         T* out = y.row(t);
         if (row < 0 || row >= word.rows) {
-          team.each(y.columns, [=](std::int64_t j) { out[j] = T(0.0f); });
+          team.each(y.columns, [=](std::int64_t j) { out[j] = 0.0f; });
         } else {
           const float* in = word.row(row);
-          team.each(y.columns, [=](std::int64_t j) { out[j] = T(in[j]); });
+          team.each(y.columns, [=](std::int64_t j) { out[j] = in[j]; });
         }
       });
 #endif

@@ -49,7 +49,7 @@ void forward_in(Tensor<const T> pre, Tensor<T> y) {
 #else
   kernel::for_elements(
       label, y.rows, columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        y(i, j) = T(F::template value<T>(static_cast<float>(pre(i, j))) * static_cast<float>(pre(i, columns + j)));
+        y(i, j) = F::template value<T>(static_cast<float>(pre(i, j))) * static_cast<float>(pre(i, columns + j));
       });
 #endif
 }
@@ -78,8 +78,8 @@ void backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
       label, d_y.rows, columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         const auto a = static_cast<float>(pre(i, j)), b = static_cast<float>(pre(i, columns + j));
         const auto d = static_cast<float>(d_y(i, j));
-        d_pre(i, j) = T(d * b * F::template derivative<T>(a));
-        d_pre(i, columns + j) = T(d * F::template value<T>(a));
+        d_pre(i, j) = d * b * F::template derivative<T>(a);
+        d_pre(i, columns + j) = d * F::template value<T>(a);
       });
 #endif
 }

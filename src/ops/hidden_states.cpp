@@ -26,7 +26,7 @@ void loss_in(const StateTerms& terms, float weight, Tensor<const T> student, con
         const T* const x = student.row(i);
         T* const y = teacher.row(i);
         if (lengths != nullptr && position[i] >= lengths[sequence[i]]) {
-          team.each(columns, [=](std::int64_t j) { y[j] = T(0.0f); });
+          team.each(columns, [=](std::int64_t j) { y[j] = 0.0f; });
           if (team.leads()) row_loss[i] = 0.0f;
           return;
         }
@@ -47,7 +47,7 @@ void loss_in(const StateTerms& terms, float weight, Tensor<const T> student, con
         }
         const float squares = team.sum<float>(columns, [=](std::int64_t j) {
           const float at_x = static_cast<float>(x[j]), at_y = static_cast<float>(y[j]), difference = at_x - at_y;
-          y[j] = T(2.0f * terms.squares * difference + inverse * (at_x * ratio - at_y));
+          y[j] = 2.0f * terms.squares * difference + inverse * (at_x * ratio - at_y);
           return difference * difference;
         });
         if (team.leads()) row_loss[i] = weight * (loss + terms.squares * squares / count);
@@ -59,7 +59,7 @@ void add_in(float factor, Tensor<const T> gradient, Tensor<T> d_state) {
   kernel::for_elements(
       {"bert_hpc::ops::add_state_gradient", kernel::bytes_of<T, T, T>(d_state.size())}, d_state.rows, d_state.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        d_state(i, j) = T(static_cast<float>(d_state(i, j)) + factor * static_cast<float>(gradient(i, j)));
+        d_state(i, j) = static_cast<float>(d_state(i, j)) + factor * static_cast<float>(gradient(i, j));
       });
 }
 

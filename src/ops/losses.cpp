@@ -59,7 +59,7 @@ void cross_entropy_in_rows(Tensor<const T> logits, const std::int32_t* labels, f
         T* d_x = d_logits.row(i);
         const float factor = scale / total;
         team.each(columns,
-                  [=](std::int64_t j) { d_x[j] = T(factor * fast_exp(x[j] - largest) - (j == label ? scale : 0.0f)); });
+                  [=](std::int64_t j) { d_x[j] = factor * fast_exp(x[j] - largest) - (j == label ? scale : 0.0f); });
       });
 }
 

@@ -65,7 +65,7 @@ struct Forward {
           begin, end, gate, of_bias, [](std::int64_t) { return 0.0f; }, [](std::int64_t) { return 0.0f; }, cell, out,
           state);
       T* const none = previous.row(row) + d * h;
-      for (std::int64_t j = begin; j < end; ++j) none[j] = T(0.0f);
+      for (std::int64_t j = begin; j < end; ++j) none[j] = 0.0f;
     } else {
       compute(
           begin, end, gate, of_bias, [added](std::int64_t j) { return added[j]; },
@@ -86,10 +86,10 @@ struct Forward {
       const float g = fast_tanh(sum(j + 2 * h)), o = fast_sigmoid(sum(j + 3 * h));
       const float c = multiply_add(f, before(j), i * g);
       const T y = T(o * fast_tanh(c));
-      gate[j] = T(i);
-      gate[j + h] = T(f);
-      gate[j + 2 * h] = T(g);
-      gate[j + 3 * h] = T(o);
+      gate[j] = i;
+      gate[j + h] = f;
+      gate[j + 2 * h] = g;
+      gate[j + 3 * h] = o;
       cell[j] = c;
       out[j] = y;
       state[j] = y;

@@ -108,7 +108,7 @@ BERT_HPC_DEVICE Stored<T> narrow(float (&from)[width]) {
 #else
   T part[width];
   for (int j = 0; j < width; ++j) {
-    part[j] = T(from[j]);
+    part[j] = from[j];
     from[j] = part[j];
   }
   std::memcpy(&pack, part, sizeof pack);

@@ -123,7 +123,7 @@ void backward_in(Tensor<const std::int32_t> winners, const core::TokenRows& rows
       KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
         const std::int64_t b = sequence[t];
         const std::int32_t* const won = pooling == Pooling::max ? winners.row(b) : nullptr;
-        d_x(t, j) = T(share_of<pooling>(of, b, first_row + t, j, half, won, static_cast<float>(d_y(b, j))));
+        d_x(t, j) = share_of<pooling>(of, b, first_row + t, j, half, won, static_cast<float>(d_y(b, j)));
       });
 }
 

@@ -29,7 +29,7 @@ void sum_in(Tensor<const T> d_y, std::int64_t head_dim, std::int64_t times, Tens
         const T* const first = d_y.row(i) + head * times * head_dim + column;
         float sum = 0;
         for (std::int64_t t = 0; t < times; ++t) sum += static_cast<float>(first[t * head_dim]);
-        d_x(i, j) = T(sum);
+        d_x(i, j) = sum;
       });
 }
 

@@ -39,8 +39,8 @@ void rotate_in(RotaryFrequencies frequencies, float direction, const core::Token
           team.each(pairs, [&](std::int64_t c) {
             const auto a = static_cast<float>(head[c]), b = static_cast<float>(head[pairs + c]);
             const float s = sine[own_pair(c)], cos = cosine[own_pair(c)];
-            head[c] = T(a * cos - b * s);
-            head[pairs + c] = T(b * cos + a * s);
+            head[c] = a * cos - b * s;
+            head[pairs + c] = b * cos + a * s;
           });
         }
       });

@@ -20,7 +20,7 @@ void forward_in(const std::int32_t* ids, const StoredRows& table, core::Tensor<T
         const S* const in = values + row * columns;
         const float scale = scales == nullptr ? 1.0f : scales[row];
         T* const out = y.row(t);
-        team.each(columns, [=](std::int64_t j) { out[j] = T(static_cast<float>(in[j]) * scale); });
+        team.each(columns, [=](std::int64_t j) { out[j] = static_cast<float>(in[j]) * scale; });
       });
 }
 

@@ -24,7 +24,7 @@ void scale_rows_in(const float* factors, core::Tensor<T> x) {
 #else
   kernel::for_elements(
       label, x.rows, x.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { x(i, j) = T(scaled(static_cast<float>(x(i, j)), factors[i])); });
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { x(i, j) = scaled(static_cast<float>(x(i, j)), factors[i]); });
 #endif
 }
 

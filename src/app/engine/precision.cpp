@@ -74,10 +74,10 @@ void require_precision(const Precision& precision, const model::ModelConfig& mod
         "[precision] compute = \"int8\" needs a build for CPUs, and this one computes on GPUs: use \"bf16\".");
   }
   if ((precision.fp8 || precision.int8) && !model::has_attention(model.family)) {
-    throw core::Error(core::ExitCode::input,
-                      std::string("[precision] compute = \"") + precision.name() +
-                          "\" is for the linear layers of models with attention, and a \"" + model.family +
-                          "\" has none: use \"" + (precision.int8 ? "fp32" : "bf16") + "\".");
+    throw core::Error(core::ExitCode::input, std::string("[precision] compute = \"") + precision.name() +
+                                                 "\" is for the linear layers of models with attention, and a \"" +
+                                                 model.family + "\" has none: use \"" +
+                                                 (precision.int8 ? "fp32" : "bf16") + "\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
   if (!precision.fp8 || !trains) return;
