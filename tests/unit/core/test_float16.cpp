@@ -1,10 +1,13 @@
 // Conversions between float and the 16-bit types, over all of their patterns, against numbers made from the fields of a
 // pattern as the formats define them.
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/workspace.hpp"
@@ -87,6 +90,20 @@ TEST_CASE("floats round to the nearest 16-bit number, ties to the even one") {
     CHECK(format.round(std::numeric_limits<float>::denorm_min()) == 0);
     CHECK(format.round(-0.0f) == 0x8000);
   }
+}
+
+// Loops of assignments are vector instructions, those of conversions are not.
+TEMPLATE_TEST_CASE("a float that is assigned is rounded as one that is converted", "", Bf16, Fp16) {
+  static_assert(std::is_trivially_copyable_v<TestType>);
+  std::vector<float> floats;
+  for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 65521) {  // of all exponents and signs, NaN among them
+    floats.push_back(__builtin_bit_cast(float, static_cast<std::uint32_t>(bits)));
+  }
+  std::vector<TestType> assigned(floats.size());
+  for (std::size_t i = 0; i < floats.size(); ++i) assigned[i] = floats[i];
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < floats.size(); ++i) wrong += assigned[i].bits != TestType(floats[i]).bits;
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("matrices of 16-bit elements: size, ranges, type") {
