@@ -125,7 +125,7 @@ void multiply(const IntegerJob& job) {
 // Lanes from column j on, of a row with this scale and zero.
 inline Vector finished(const FinishJob& job, const std::int32_t* c, float scale, std::int32_t zero, const float* bias,
                        std::int64_t j) {
-  const IntVector sum = load_as<IntVector>(c + j) - load_as<IntVector>(job.column_sums + j) * zero;
+  const IntVector sum = load(c + j) - load(job.column_sums + j) * zero;
   const Vector scaled = __builtin_convertvector(sum, Vector) * (load(job.column_scales + j) * scale);
   return bias == nullptr ? scaled : scaled + load(bias + j);
 }

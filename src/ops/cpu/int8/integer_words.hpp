@@ -17,9 +17,7 @@ namespace {
 
 struct IntegerTypes {
   using Word = std::uint32_t;
-  using Operands = IntVector;
   using Sum = std::int32_t;
-  using Sums = IntVector;
 
   static IntVector factor(const std::uint32_t* word) { return broadcast_word(word); }
 };

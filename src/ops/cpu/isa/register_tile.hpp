@@ -3,8 +3,7 @@
 // 2008). This gives enough independent multiply-adds to hide their latency, and fewer loads than multiply-adds.
 // Everything has internal linkage (see tile_kernels.cpp).
 //
-// Words has the types Word (of A and B) and Operands (a vector of them), Sum (of C) and Sums, and the functions
-// factor() and multiply_add().
+// Words has the types Word (of A and B) and Sum (of C), and the functions factor() and multiply_add().
 #pragma once
 
 #include "../tile_kernels.hpp"
@@ -13,35 +12,27 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-template <class AnyVector>
-inline AnyVector load_as(const void* from) {
-  AnyVector vector;
-  __builtin_memcpy(&vector, from, sizeof vector);
-  return vector;
-}
-
 // c (R, panel) with its initial value, plus k words of terms. If A is not packed, a_stride is its row stride.
 template <class Words, int R, bool packed>
 inline void tile(const typename Words::Word* __restrict a, std::int64_t a_stride,
                  const typename Words::Word* __restrict b, std::int64_t k, Begin begin, const typename Words::Sum* bias,
                  typename Words::Sum* __restrict c, std::int64_t c_stride) {
-  using Sums = typename Words::Sums;
-  using Operands = typename Words::Operands;
+  using Sums = decltype(load(c));
   Sums left[R], right[R];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
     if (begin == Begin::existing) {
-      left[i] = load_as<Sums>(c + i * c_stride);
-      right[i] = load_as<Sums>(c + i * c_stride + lanes);
+      left[i] = load(c + i * c_stride);
+      right[i] = load(c + i * c_stride + lanes);
     } else if (begin == Begin::bias) {
-      left[i] = load_as<Sums>(bias);
-      right[i] = load_as<Sums>(bias + lanes);
+      left[i] = load(bias);
+      right[i] = load(bias + lanes);
     } else {
       left[i] = right[i] = Sums{};
     }
   }
   for (std::int64_t l = 0; l < k; ++l) {
-    const Operands b0 = load_as<Operands>(b), b1 = load_as<Operands>(b + lanes);
+    const auto b0 = load(b), b1 = load(b + lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const auto factor = Words::factor(packed ? a + i : a + i * a_stride);
@@ -53,8 +44,8 @@ inline void tile(const typename Words::Word* __restrict a, std::int64_t a_stride
   }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
-    __builtin_memcpy(c + i * c_stride, &left[i], sizeof left[i]);
-    __builtin_memcpy(c + i * c_stride + lanes, &right[i], sizeof right[i]);
+    store(c + i * c_stride, left[i]);
+    store(c + i * c_stride + lanes, right[i]);
   }
 }
 

@@ -21,14 +21,24 @@ constexpr std::int64_t panel = 2 * lanes;
 typedef float Vector __attribute__((vector_size(4 * lanes)));
 typedef float UnalignedVector __attribute__((vector_size(4 * lanes), aligned(4), may_alias));
 typedef std::int32_t IntVector __attribute__((vector_size(4 * lanes)));
+typedef std::int32_t UnalignedInts __attribute__((vector_size(4 * lanes), aligned(4), may_alias));
 typedef std::uint16_t UnalignedShorts __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
 typedef std::uint8_t UnalignedBytes __attribute__((vector_size(lanes), aligned(1), may_alias));
 
 inline Vector load(const float* p) {
   return *reinterpret_cast<const UnalignedVector*>(p);
 }
+inline IntVector load(const std::int32_t* p) {
+  return *reinterpret_cast<const UnalignedInts*>(p);
+}
+inline IntVector load(const std::uint32_t* p) {
+  return *reinterpret_cast<const UnalignedInts*>(p);
+}
 inline void store(float* p, Vector x) {
   *reinterpret_cast<UnalignedVector*>(p) = x;
+}
+inline void store(std::int32_t* p, IntVector x) {
+  *reinterpret_cast<UnalignedInts*>(p) = x;
 }
 inline Vector broadcast(float x) {
   return x - Vector{};

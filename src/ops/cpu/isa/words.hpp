@@ -24,9 +24,7 @@ namespace {
 struct FloatWords {
   static constexpr int terms = 1;
   using Word = float;
-  using Operands = Vector;
   using Sum = float;
-  using Sums = Vector;
 
   static float factor(const float* word) { return *word; }
   static Vector multiply_add(float a, Vector b, Vector sum) { return sum + a * b; }
@@ -119,9 +117,7 @@ struct HalfBits<Source::fp32_as_bf16> {
 struct PairWords {
   static constexpr int terms = 2;
   using Word = float;
-  using Operands = Vector;
   using Sum = float;
-  using Sums = Vector;
 
   static IntVector factor(const float* word) { return broadcast_word(word); }
   static Vector multiply_add(IntVector a, Vector b, Vector sum) {
