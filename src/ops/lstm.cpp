@@ -85,7 +85,7 @@ struct Forward {
       const float i = fast_sigmoid(sum(j)), f = fast_sigmoid(sum(j + h));
       const float g = fast_tanh(sum(j + 2 * h)), o = fast_sigmoid(sum(j + 3 * h));
       const float c = multiply_add(f, before(j), i * g);
-      const T y = T(o * fast_tanh(c));
+      const float y = o * fast_tanh(c);
       gate[j] = i;
       gate[j + h] = f;
       gate[j + 2 * h] = g;
@@ -141,12 +141,16 @@ struct Backward {
       const float squashed = fast_tanh(cell[j]);
       const float d_h = static_cast<float>(d_out[j]) + later(j);
       const float d_c = multiply_add(d_h * o, 1.0f - squashed * squashed, later_cell(j));
-      const T d_i = T(d_c * g * (i * (1.0f - i))), d_f = T(d_c * before(j) * (f * (1.0f - f)));
-      const T d_g = T(d_c * i * (1.0f - g * g)), d_o = T(d_h * squashed * (o * (1.0f - o)));
-      d_gate[j] = copy[j] = d_i;
-      d_gate[j + h] = copy[j + h] = d_f;
-      d_gate[j + 2 * h] = copy[j + 2 * h] = d_g;
-      d_gate[j + 3 * h] = copy[j + 3 * h] = d_o;
+      const float d_i = d_c * g * (i * (1.0f - i)), d_f = d_c * before(j) * (f * (1.0f - f));
+      const float d_g = d_c * i * (1.0f - g * g), d_o = d_h * squashed * (o * (1.0f - o));
+      d_gate[j] = d_i;
+      d_gate[j + h] = d_f;
+      d_gate[j + 2 * h] = d_g;
+      d_gate[j + 3 * h] = d_o;
+      copy[j] = d_i;
+      copy[j + h] = d_f;
+      copy[j + 2 * h] = d_g;
+      copy[j + 3 * h] = d_o;
       d_cell[j] = d_c * f;
     }
   }
