@@ -51,8 +51,8 @@ InstructionSet find_widest() {
 #if defined(BERT_HPC_AMX_KERNELS)
   if (v4_bf16 && may_use_tiles()) return InstructionSet::x86_64_amx;
 #endif
-  // On a Xeon, products of pairs (vdpbf16ps) had 0.54 of the rate of products of floats: 154 and 284 GFLOP/s in
-  // training BERT-base at 128 tokens.
+  // On a Xeon, training in bf16 with pairs (vdpbf16ps) takes 1.5 times as long as with floats
+  // (tests/bench/results/regress.md).
   if (v4_bf16 && !__builtin_cpu_is("intel")) return InstructionSet::x86_64_v4_bf16;
   if (v4) return InstructionSet::x86_64_v4;
   if (v3) return InstructionSet::x86_64_v3;

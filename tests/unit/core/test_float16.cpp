@@ -92,7 +92,7 @@ TEST_CASE("floats round to the nearest 16-bit number, ties to the even one") {
   }
 }
 
-// Loops of assignments are vector instructions, those of conversions are not.
+// GCC vectorizes loops of assignments but not of conversions: different instructions round.
 TEMPLATE_TEST_CASE("a float that is assigned is rounded as one that is converted", "", Bf16, Fp16) {
   static_assert(std::is_trivially_copyable_v<TestType>);
   std::vector<float> floats;
