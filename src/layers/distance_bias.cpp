@@ -22,7 +22,7 @@ void DistanceBias::declare(const PositionBiasSettings& settings, std::int64_t he
 
 ops::PositionBias DistanceBias::view() const {
   if (slice_ < 0) return {};
-  return {parameters_->value(slice_), buckets_.data(), reach_};
+  return {{buckets_.data(), reach_}, parameters_->value(slice_)};
 }
 
 void DistanceBias::backward_weight(std::int64_t sequences, const core::TokenRows& keys,

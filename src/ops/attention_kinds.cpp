@@ -10,6 +10,7 @@
 #include "cuda/fused_attention.hpp"
 #else
 #include "cpu/fused_attention.hpp"
+#include "cpu/relative_attention.hpp"
 #include "cpu/unfused_attention.hpp"
 #endif
 
@@ -34,9 +35,12 @@ std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unuse
     return cuda::make_fused_attention(type, tf32, make_portable_attention(), kind == "fused-split");
   }
 #else
-  if (kind == "plain") return cpu::make_unfused_attention(cpu::widest_instruction_set(), type);
-  if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
-  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);
+  const cpu::InstructionSet widest = cpu::widest_instruction_set(), baseline = cpu::InstructionSet::baseline;
+  if (kind == "plain") return cpu::make_relative_attention(widest, type, cpu::make_unfused_attention(widest, type));
+  if (kind == "fused") return cpu::make_relative_attention(widest, type, cpu::make_fused_attention(widest, type));
+  if (kind == "fused-baseline") {
+    return cpu::make_relative_attention(baseline, type, cpu::make_fused_attention(baseline, type));
+  }
 #endif
   throw core::Error(core::ExitCode::input,
                     "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");

@@ -26,11 +26,13 @@ struct Problem {
   Dropout dropout;
   std::uint32_t threshold;
   float drop_scale;         // 1 / P(keep)
-  float scale;              // 1 / √head_dim
+  float scale;              // of scores
   Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
   const std::int32_t* real_keys;
   AttentionMask mask;
   PositionBias bias;
+  DistanceBuckets distances;
+  Tensor<const T> relative_keys{}, relative_queries{};  // (buckets, hidden); without data: none
 
   KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
@@ -40,10 +42,19 @@ struct Problem {
   }
 
   KOKKOS_INLINE_FUNCTION float score(std::int64_t query, std::int64_t key, std::int64_t column) const {
-    const float scaled = scale * dot(q.row(query) + column, k.row(key) + column);
+    const T *const own = q.row(query) + column, *const other = k.row(key) + column;
+    if (relative_keys.data != nullptr) {
+      const std::int32_t bucket = distances.bucket_of(distance(query, key));
+      return scale * (dot(own, other) + dot(own, relative_keys.row(bucket) + column) +
+                      dot(other, relative_queries.row(bucket) + column));
+    }
+    const float scaled = scale * dot(own, other);
     if (bias.table.data == nullptr) return scaled;
-    const std::int64_t distance = key - keys.offsets[keys.sequence[key]] - queries.position[query];
-    return scaled + bias.table(column / extents.head_dim, bias.bucket_of(distance));
+    return scaled + bias.table(column / extents.head_dim, bias.bucket_of(distance(query, key)));
+  }
+
+  KOKKOS_INLINE_FUNCTION std::int64_t distance(std::int64_t query, std::int64_t key) const {
+    return key - keys.offsets[keys.sequence[key]] - queries.position[query];
   }
 
   KOKKOS_INLINE_FUNCTION std::int64_t first_padded(std::int64_t sequence) const {
@@ -107,10 +118,25 @@ KOKKOS_INLINE_FUNCTION void store_sums(std::int64_t count, const float* sums, T*
 template <class T>
 Problem<T> make_problem(const AttentionInputs& in) {
   const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
-  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,    attention_dropout_scale(threshold),
-          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask,
-          in.bias};
+  Problem<T> problem{.extents = in.extents,
+                     .queries = in.queries,
+                     .keys = in.keys,
+                     .dropout = in.dropout,
+                     .threshold = threshold,
+                     .drop_scale = attention_dropout_scale(threshold),
+                     .scale = static_cast<float>(in.scale()),
+                     .q = in.q.as<T>(),
+                     .k = in.k.as<T>(),
+                     .v = in.v.as<T>(),
+                     .real_keys = in.real_keys,
+                     .mask = in.mask,
+                     .bias = in.bias,
+                     .distances = in.relative.distances};
+  if (in.relative.any()) {
+    problem.relative_keys = in.relative.keys.as<T>();
+    problem.relative_queries = in.relative.queries.as<T>();
+  }
+  return problem;
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -166,7 +192,11 @@ void portable_backward_q(const core::CallWork& work, const Problem<T>& problem, 
           for (std::int64_t j = begin; j < end; ++j) {
             const float probability = std::exp(p.masked_score(i, j, column, padded) - lse);
             const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
-            add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.k.row(j) + column + c, sums);
+            const float d_s = p.scale * probability * (d_p - diagonal);
+            add_scaled(p.width(c), d_s, p.k.row(j) + column + c, sums);
+            if (p.relative_keys.data == nullptr) continue;
+            const std::int32_t bucket = p.distances.bucket_of(p.distance(i, j));
+            add_scaled(p.width(c), d_s, p.relative_keys.row(bucket) + column + c, sums);
           }
           store_sums(p.width(c), sums, d_q.row(i) + column + c);
         }
@@ -191,8 +221,12 @@ void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem,
             const float kept = p.kept(sequence, head, i, position);
             const float d_p = kept * p.dot(d_o, p.v.row(j) + column);
             const float diagonal = p.dot(d_o, out.row(i) + column);
-            add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.q.row(i) + column + c, sums_k);
+            const float d_s = p.scale * probability * (d_p - diagonal);
+            add_scaled(p.width(c), d_s, p.q.row(i) + column + c, sums_k);
             add_scaled(p.width(c), kept * probability, d_o + c, sums_v);
+            if (p.relative_queries.data == nullptr) continue;
+            const std::int32_t bucket = p.distances.bucket_of(p.distance(i, j));
+            add_scaled(p.width(c), d_s, p.relative_queries.row(bucket) + column + c, sums_k);
           }
           store_sums(p.width(c), sums_k, d_k.row(j) + column + c);
           store_sums(p.width(c), sums_v, d_v.row(j) + column + c);
@@ -200,7 +234,26 @@ void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem,
       });
 }
 
-// A work item is one distance of one sequence and head: d_bias = Σ ds_ij of its pairs, in the order of queries.
+/// Calls visit(query, key, ds) for the pairs of a distance of a sequence and head that the mask leaves, in the order of
+/// queries; `slot`: distance_slot().
+template <class T, class Visit>
+KOKKOS_INLINE_FUNCTION void for_pairs(const Problem<T>& p, Tensor<const T> out, Tensor<const float> log_sum_exp,
+                                      Tensor<const T> d_out, std::int64_t head, std::int64_t slot, const Visit& visit) {
+  const std::int64_t sequence = p.keys.sequence[slot / 2], column = head * p.extents.head_dim;
+  const std::int64_t first = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - first;
+  const std::int64_t distance = slot - distance_slot(first, length, 0), padded = p.first_padded(sequence);
+  for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
+    const std::int64_t j = first + p.queries.position[i] + distance;
+    const auto [begin, end] = p.keys_of(sequence, i);
+    if (j < begin || j >= end) continue;
+    const T* d_o = d_out.row(i) + column;
+    const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
+    const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
+    visit(i, j, probability * (d_p - p.dot(d_o, out.row(i) + column)));
+  }
+}
+
+// A work item is one distance of one sequence and head: d_bias = Σ ds_ij of its pairs.
 template <class T>
 void portable_backward_bias(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
                             Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<float> d_bias) {
@@ -208,27 +261,38 @@ void portable_backward_bias(const core::CallWork& work, const Problem<T>& proble
   kernel::for_items(
       {"bert_hpc::ops::attention_backward_bias", work}, d_bias.size(), KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t head = item / d_bias.columns, slot = item % d_bias.columns;
-        const std::int64_t sequence = p.keys.sequence[slot / 2], column = head * p.extents.head_dim;
-        const std::int64_t first = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - first;
-        const std::int64_t distance = slot - distance_slot(first, length, 0), padded = p.first_padded(sequence);
         float sum = 0.0f;
-        for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
-          const std::int64_t j = first + p.queries.position[i] + distance;
-          const auto [begin, end] = p.keys_of(sequence, i);
-          if (j < begin || j >= end) continue;
-          const T* d_o = d_out.row(i) + column;
-          const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
-          const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
-          sum += probability * (d_p - p.dot(d_o, out.row(i) + column));
-        }
+        for_pairs(p, out, log_sum_exp, d_out, head, slot, [&](std::int64_t, std::int64_t, float d_s) { sum += d_s; });
         d_bias(head, slot) = sum;
+      });
+}
+
+// The same for relative positions: d_keys = scale · Σ ds_ij · q_i and d_queries = scale · Σ ds_ij · k_j.
+template <class T>
+void portable_backward_relative(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                                Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<float> d_keys,
+                                Tensor<float> d_queries) {
+  const Problem<T> p = problem;
+  kernel::for_items(
+      {"bert_hpc::ops::attention_backward_relative", work}, d_keys.rows * p.extents.heads,
+      KOKKOS_LAMBDA(std::int64_t item) {
+        const std::int64_t head = item / d_keys.rows, slot = item % d_keys.rows, column = head * p.extents.head_dim;
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
+          float sums_k[sum_columns] = {}, sums_q[sum_columns] = {};
+          for_pairs(p, out, log_sum_exp, d_out, head, slot, [&](std::int64_t i, std::int64_t j, float d_s) {
+            add_scaled(p.width(c), p.scale * d_s, p.q.row(i) + column + c, sums_k);
+            add_scaled(p.width(c), p.scale * d_s, p.k.row(j) + column + c, sums_q);
+          });
+          store_sums(p.width(c), sums_k, d_keys.row(slot) + column + c);
+          store_sums(p.width(c), sums_q, d_queries.row(slot) + column + c);
+        }
       });
 }
 
 class PortableAttention : public Attention {
  public:
   std::string name() const override { return "portable"; }
-  std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
+  std::int64_t reserve(std::int64_t, std::int64_t, bool) override { return 0; }
 
   void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
     core::with_type(inputs.q.type, [&]<class T>() {
@@ -246,9 +310,14 @@ class PortableAttention : public Attention {
                              gradients.d_q.as<T>());
       portable_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
                               gradients.d_k.as<T>(), gradients.d_v.as<T>());
-      if (gradients.d_bias.size() == 0) return;
-      portable_backward_bias<T>(attention_work(inputs, 0, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
-                                gradients.d_bias);
+      if (gradients.d_bias.size() > 0) {
+        portable_backward_bias<T>(attention_work(inputs, 0, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+                                  gradients.d_bias);
+      }
+      if (gradients.d_relative_keys.size() > 0) {
+        portable_backward_relative<T>(attention_work(inputs, 2, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+                                      gradients.d_relative_keys, gradients.d_relative_queries);
+      }
     });
   }
 };

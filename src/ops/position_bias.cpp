@@ -5,30 +5,10 @@
 #include <cstdlib>
 
 #include "bert_hpc/core/error.hpp"
-#include "kernel.hpp"
+#include "distance_range.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
-namespace {
-
-struct DistanceRange {
-  std::int64_t first, last;
-};
-
-/// The distances of a bucket; last < first: it has none.
-KOKKOS_INLINE_FUNCTION DistanceRange distances_of(const PositionBias& bias, std::int64_t bucket) {
-  constexpr std::int64_t beyond_all = std::int64_t{1} << 40;
-  DistanceRange range{1, 0};
-  for (std::int64_t distance = -bias.reach; distance <= bias.reach; ++distance) {
-    if (bias.bucket_of(distance) != bucket) continue;
-    if (range.last < range.first) range.first = distance == -bias.reach ? -beyond_all : distance;
-    range.last = distance == bias.reach ? beyond_all : distance;
-  }
-  return range;
-}
-
-}  // namespace
-
 std::vector<std::int32_t> t5_buckets(std::int32_t buckets, std::int32_t max_distance, std::int32_t reach) {
   core::require(buckets > 0 && buckets % 4 == 0 && max_distance > buckets / 4, "position bias: not buckets of T5");
   const std::int32_t half = buckets / 2, exact = half / 2;
@@ -49,7 +29,7 @@ std::vector<std::int32_t> t5_buckets(std::int32_t buckets, std::int32_t max_dist
 
 void add_bucket_sums(const PositionBias& bias, std::int64_t sequences, const TokenRows& keys,
                      Tensor<const float> d_bias, Tensor<float> d_table) {
-  const PositionBias by = bias;
+  const DistanceBuckets by = bias;
   const std::int32_t* const offsets = keys.offsets;
   kernel::for_rows(
       {"bert_hpc::ops::add_bucket_sums", kernel::bytes_of<float>(d_bias.size())}, d_table.rows * d_table.columns,
@@ -58,10 +38,9 @@ void add_bucket_sums(const PositionBias& bias, std::int64_t sequences, const Tok
         const DistanceRange range = distances_of(by, bucket);
         const auto total = team.sum<float>(sequences, [=](std::int64_t b) {
           const std::int64_t first = offsets[b], length = offsets[b + 1] - first;
-          const std::int64_t begin = range.first > 1 - length ? range.first : 1 - length;
-          const std::int64_t last = range.last < length - 1 ? range.last : length - 1;
+          const DistanceRange here = range.within(length);
           float sum = 0.0f;
-          for (std::int64_t distance = begin; distance <= last; ++distance) {
+          for (std::int64_t distance = here.first; distance <= here.last; ++distance) {
             sum += d_bias(head, distance_slot(first, length, distance));
           }
           return sum;

@@ -27,12 +27,34 @@ class BiasValues {
       : table_(Matrix::random(heads, buckets, 4, scale)), reach_(reach) {
     for (const std::int32_t bucket : bert_hpc::ops::t5_buckets(buckets, max_distance, reach)) bucket_.push_back(bucket);
   }
-  bert_hpc::ops::PositionBias view() const { return {table_.tensor(), bucket_.data(), reach_}; }
+  bert_hpc::ops::PositionBias view() const { return {{bucket_.data(), reach_}, table_.tensor()}; }
   /// For code that computes on the host.
-  bert_hpc::ops::PositionBias host_view() const { return {table_.host(), bucket_.host(), reach_}; }
+  bert_hpc::ops::PositionBias host_view() const { return {{bucket_.host(), reach_}, table_.host()}; }
 
  private:
   Matrix table_;
+  Vector<std::int32_t> bucket_;
+  std::int32_t reach_;
+};
+
+/// Random keys and queries of distances in DeBERTa's buckets.
+class RelativeValues {
+ public:
+  RelativeValues(DataType type, std::int64_t hidden, std::int32_t span, std::int32_t max_distance, std::int32_t reach)
+      : keys_(StoredMatrix::random(type, 2 * span, hidden, 5)),
+        queries_(StoredMatrix::random(type, 2 * span, hidden, 6, 1.0f, 8)),
+        reach_(reach) {
+    for (const std::int32_t bucket : bert_hpc::ops::deberta_buckets(span, max_distance, reach)) {
+      bucket_.push_back(bucket);
+    }
+  }
+  bert_hpc::ops::RelativePositions view() const { return {keys_, queries_, {bucket_.data(), reach_}}; }
+  const StoredMatrix& keys() const { return keys_; }
+  const StoredMatrix& queries() const { return queries_; }
+  bert_hpc::ops::DistanceBuckets host_buckets() const { return {bucket_.host(), reach_}; }
+
+ private:
+  StoredMatrix keys_, queries_;
   Vector<std::int32_t> bucket_;
   std::int32_t reach_;
 };
@@ -61,7 +83,8 @@ struct AttentionRows {
             .v = v,
             .mask = mask,
             .real_keys = real_keys.empty() ? nullptr : real_keys.data(),
-            .bias = bias ? bias->view() : bert_hpc::ops::PositionBias{}};
+            .bias = bias ? bias->view() : bert_hpc::ops::PositionBias{},
+            .relative = relative ? relative->view() : bert_hpc::ops::RelativePositions{}};
   }
   bert_hpc::core::Dropout at_samples() const {
     bert_hpc::core::Dropout site = dropout;
@@ -85,6 +108,7 @@ struct AttentionRows {
   bert_hpc::core::Dropout dropout;
   bert_hpc::ops::AttentionMask mask{};
   std::optional<BiasValues> bias{};
+  std::optional<RelativeValues> relative{};
 };
 
 inline constexpr bert_hpc::ops::AttentionMask every_mask[] = {bert_hpc::ops::AttentionMask::full(),
@@ -153,7 +177,9 @@ struct AttentionResults {
         d_kv(c.type, c.keys.view().count, 2 * c.hidden, 8),
         lse(c.extents.heads, c.queries.view().count),
         kept_rows(c.extents.heads * ((c.extents.max_length + 63) / 64)),
-        kept_words(static_cast<std::size_t>(kept_rows * c.queries.view().count)) {}
+        kept_words(static_cast<std::size_t>(kept_rows * c.queries.view().count)),
+        d_relative_keys(c.relative ? 2 * c.keys.view().count : 0, c.hidden),
+        d_relative_queries(c.relative ? 2 * c.keys.view().count : 0, c.hidden) {}
   bert_hpc::core::Matrix d_k() { return d_kv.view().column_range(0, d_kv.columns() / 2); }
   bert_hpc::core::Matrix d_v() { return d_kv.view().column_range(d_kv.columns() / 2, d_kv.columns() / 2); }
   bert_hpc::core::Tensor<std::uint64_t> kept() { return {kept_words.data(), kept_rows, out.rows()}; }
@@ -161,6 +187,7 @@ struct AttentionResults {
   Matrix lse;
   std::int64_t kept_rows;
   Vector<std::uint64_t> kept_words;  // dropout mask bits, stored by forward for backward
+  Matrix d_relative_keys, d_relative_queries;
 };
 
 /// Counts elements of results that differ from the definition by more than their error bound (attention_check.cpp).
@@ -168,12 +195,15 @@ struct AttentionCheck {
   /// `d_bias`: as of ops::AttentionGradients; null: not checked.
   AttentionCheck(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias = nullptr);
   std::int64_t wrong_out = 0, wrong_lse = 0, wrong_d_q = 0, wrong_d_k = 0, wrong_d_v = 0, wrong_d_bias = 0;
+  std::int64_t wrong_d_relative_keys = 0, wrong_d_relative_queries = 0;  ///< if the case has relative positions
 };
 
 /// Checks results against the definition, and the padding of their rows.
 inline void check_results(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias = nullptr) {
   const AttentionCheck wrong(c, r, d_bias);
   CHECK(wrong.wrong_d_bias == 0);
+  CHECK(wrong.wrong_d_relative_keys == 0);
+  CHECK(wrong.wrong_d_relative_queries == 0);
   CHECK(wrong.wrong_out == 0);
   CHECK(wrong.wrong_lse == 0);
   CHECK(wrong.wrong_d_q == 0);

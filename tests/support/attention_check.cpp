@@ -69,6 +69,10 @@ class Definition {
         d_kv_(kv_.size()),
         slots_(2 * c.keys.view().count),
         bias_(c.bias ? c.bias->host_view() : ops::PositionBias{}),
+        relative_keys_(c.relative ? doubles(c.relative->keys()) : std::vector<double>()),
+        relative_queries_(c.relative ? doubles(c.relative->queries()) : std::vector<double>()),
+        d_relative_keys_(c.relative ? static_cast<std::size_t>(slots_ * c.hidden) : 0),
+        d_relative_queries_(d_relative_keys_),
         given_d_bias_(d_bias),
         d_bias_(static_cast<std::size_t>(c.extents.heads * slots_)) {}
 
@@ -81,6 +85,7 @@ class Definition {
       (at % (2 * hidden_) < hidden_ ? found_.wrong_d_k : found_.wrong_d_v) +=
           wrong(results[at], d_kv_.value[at], d_kv_.bound[at]);
     }
+    if (c_.relative) check_relative();
     if (given_d_bias_ == nullptr) return;
     for (std::int64_t head = 0; head < c_.extents.heads; ++head) {
       for (std::size_t b = 0; b + 1 < c_.keys.offsets.size(); ++b) check_distances(head, b);
@@ -110,6 +115,18 @@ class Definition {
     found_.wrong_d_bias += (*given_d_bias_)(head, 2 * (first + keys) - 1) == 0.0f ? 0 : 1;  // the slot of no distance
   }
 
+  void check_relative() {
+    for (std::int64_t slot = 0; slot < slots_; ++slot) {
+      for (std::int64_t column = 0; column < c_.hidden; ++column) {
+        const auto at = static_cast<std::size_t>(slot * c_.hidden + column);
+        found_.wrong_d_relative_keys +=
+            wrong(r_.d_relative_keys(slot, column), d_relative_keys_.value[at], d_relative_keys_.bound[at]);
+        found_.wrong_d_relative_queries +=
+            wrong(r_.d_relative_queries(slot, column), d_relative_queries_.value[at], d_relative_queries_.bound[at]);
+      }
+    }
+  }
+
   double kept(std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) const {
     if (c_.dropout.probability == 0.0f) return 1.0;
     const std::uint32_t threshold = ops::attention_dropout_threshold(c_.dropout.probability);
@@ -119,13 +136,18 @@ class Definition {
     return ops::attention_dropout_keeps(bits, byte, threshold) ? 256.0 / (256.0 - threshold) : 0.0;
   }
 
+  /// Offset of the relative positions' row of a distance.
+  std::size_t row_of(std::int64_t distance) const {
+    return static_cast<std::size_t>(c_.relative->host_buckets().bucket_of(distance)) * hidden_;
+  }
+
   void row(std::int64_t i, std::int64_t head) {
     const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(c_.extents.head_dim);
     const std::size_t first = static_cast<std::size_t>(head) * width;
     const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
     const KeyRange range = c_.keys_of(row);
     const auto begin = static_cast<std::size_t>(c_.keys.offsets[sequence] + range.begin);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+    const double scale = 1.0 / std::sqrt(static_cast<double>(width) * (c_.relative ? 3.0 : 1.0));
     const double *const q = q_.data() + row * hidden_ + first, *const d_o = d_out_.data() + row * hidden_ + first,
                         *const o = out_.data() + row * hidden_ + first;
     std::vector<double> p(static_cast<std::size_t>(range.end - range.begin)), d_p(p), size(p), keep(p), error(p);
@@ -144,6 +166,15 @@ class Definition {
         slope_size += std::abs(d_o[x] * v[x]);
       }
       const std::int64_t distance = range.begin + static_cast<std::int64_t>(j) - std::int64_t{c_.queries.position[row]};
+      if (c_.relative) {
+        const std::size_t of_distance = row_of(distance) + first;
+        const double *const rk = relative_keys_.data() + of_distance, *const rq =
+                                                                          relative_queries_.data() + of_distance;
+        for (std::size_t x = 0; x < width; ++x) {
+          score += q[x] * rk[x] + k[x] * rq[x];
+          score_size += std::abs(q[x] * rk[x]) + std::abs(k[x] * rq[x]);
+        }
+      }
       p[j] = score * scale + (c_.bias ? bias_.table(head, bias_.bucket_of(distance)) : 0.0);
       error[j] = score_size * scale * errors_.scores;
       d_p[j] = slope;
@@ -173,6 +204,14 @@ class Definition {
       d_kv_.add(offset + hidden_, probability, probability_bound, d_o, width);
       const std::int64_t first_key = c_.keys.offsets[sequence], keys = c_.keys.offsets[sequence + 1] - first_key;
       const std::int64_t distance = range.begin + static_cast<std::int64_t>(j) - std::int64_t{c_.queries.position[row]};
+      if (c_.relative) {
+        const std::size_t of_distance = row_of(distance) + first;
+        const auto to = static_cast<std::size_t>(ops::distance_slot(first_key, keys, distance)) * hidden_ + first;
+        d_q.add(0, scale * slope, scale * slope_bound, relative_keys_.data() + of_distance, width);
+        d_kv_.add(offset, scale * slope, scale * slope_bound, relative_queries_.data() + of_distance, width);
+        d_relative_keys_.add(to, scale * slope, scale * slope_bound, q, width);
+        d_relative_queries_.add(to, scale * slope, scale * slope_bound, k, width);
+      }
       const double one = 1.0;
       d_bias_.add(static_cast<std::size_t>(head * slots_ + ops::distance_slot(first_key, keys, distance)), slope,
                   slope_bound, &one, 1);
@@ -192,6 +231,8 @@ class Definition {
   Sums d_kv_;
   std::int64_t slots_;
   ops::PositionBias bias_;
+  std::vector<double> relative_keys_, relative_queries_;
+  Sums d_relative_keys_, d_relative_queries_;  // (slots_, hidden)
   const Matrix* given_d_bias_;
   Sums d_bias_;  // (heads, slots_)
 };

@@ -4,9 +4,11 @@
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
 // A mask limits the keys of a query by their positions; tiles of pairs outside it are not computed. Padded keys have
-// weight 0, although their pairs are computed.
+// weight 0, although their pairs are computed. Scores may depend on the distance too (position_bias.hpp,
+// relative_positions.hpp).
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/position_bias.hpp"
+#include "bert_hpc/ops/relative_positions.hpp"
 
 namespace bert_hpc::ops {
 
@@ -69,6 +72,10 @@ struct AttentionInputs {
   /// Null: all.
   const std::int32_t* real_keys = nullptr;
   PositionBias bias{};
+  RelativePositions relative{};
+
+  /// Factor of scores: 1 / √head_dim, or with relative positions 1 / √(3·head_dim).
+  double scale() const { return 1.0 / std::sqrt(static_cast<double>(extents.head_dim) * (relative.any() ? 3.0 : 1.0)); }
 };
 
 /// What forward writes and backward reads.
@@ -91,6 +98,9 @@ inline core::CallWork attention_work(const AttentionInputs& in, int products, in
 struct AttentionGradients {
   Matrix d_q, d_k, d_v;    ///< shaped as q, k and v
   Tensor<float> d_bias{};  ///< (heads, 2 · key rows): sums of the scores' gradients by distance_slot(); may be empty
+  /// (2 · key rows, hidden): gradients of the relative positions' rows for each distance of each sequence, in the row
+  /// distance_slot(); the other rows are zeros. Both may be empty.
+  Tensor<float> d_relative_keys{}, d_relative_queries{};
 };
 
 class Attention {
@@ -99,7 +109,8 @@ class Attention {
   virtual std::string name() const = 0;
 
   /// Allocates scratch for sequences up to this length; nothing is allocated afterwards. Returns bytes held.
-  virtual std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) = 0;
+  /// `relative`: for inputs with relative positions, else for those without.
+  virtual std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool relative = false) = 0;
 
   /// Size of the dropout mask that forward keeps for backward: 64-bit words for each head and query row of sequences
   /// up to this length. 0: backward draws them again, and `kept` below stays empty.

@@ -15,8 +15,8 @@ namespace bert_hpc::ops {
 class Int8Product : public MatrixProduct {
  public:
   /// Products with `weights` (out, in), which are values of `parameters`, are computed in 8 bits from now on; all
-  /// others as before. `parameters` must outlive this object. Returns the bytes of the quantized weights; allocates
-  /// nothing if the parameters are only a layout.
+  /// others as before, some rows of these weights too. `parameters` must outlive this object. Returns the bytes of the
+  /// quantized weights; allocates nothing if the parameters are only a layout.
   virtual std::int64_t quantize(const core::ParameterStore& parameters,
                                 std::span<const Tensor<const float>> weights) = 0;
 

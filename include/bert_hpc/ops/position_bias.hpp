@@ -6,40 +6,25 @@
 #include <cstdint>
 #include <vector>
 
-#include "bert_hpc/core/device.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/tensor.hpp"
+#include "bert_hpc/ops/distance_buckets.hpp"
 
 namespace bert_hpc::ops {
 
 using core::Tensor;
 using core::TokenRows;
 
-/// What attention adds to the score of a query and a key: table(head, bucket_of(position of the key - that of the
-/// query)). Without data in `table` it adds nothing.
-struct PositionBias {
+/// What attention adds to the score of a query and a key: table(head, bucket_of(distance)). Without data in `table` it
+/// adds nothing.
+struct PositionBias : DistanceBuckets {
   Tensor<const float> table{};  ///< (heads, buckets)
-  /// (2·reach + 1): the buckets of distances -reach … reach. Distances of one bucket are neighbours.
-  const std::int32_t* bucket = nullptr;
-  std::int32_t reach = 0;  ///< farther keys have the bucket of this distance
-
-  BERT_HPC_DEVICE std::int32_t bucket_of(std::int64_t distance) const {
-    const std::int64_t nearer = distance < reach ? distance : reach;
-    return bucket[(nearer > -reach ? nearer : -reach) + reach];
-  }
 };
 
 /// The buckets of distances -reach … reach as T5 counts them: half of the buckets for keys in front of the query, half
 /// for those behind it; of each half the first half are one distance each, the others grow logarithmically up to
 /// `max_distance`, from which on the last one holds. `buckets` is a multiple of 4. Pure.
 std::vector<std::int32_t> t5_buckets(std::int32_t buckets, std::int32_t max_distance, std::int32_t reach);
-
-/// The column of d_bias (heads, 2 · keys of all sequences) in which attention's backward pass leaves the sum of the
-/// scores' gradients at one distance of one sequence. Sums of distances beyond the bias's reach may be added to that at
-/// the reach.
-BERT_HPC_DEVICE std::int64_t distance_slot(std::int64_t first_key, std::int64_t keys, std::int64_t distance) {
-  return 2 * first_key + keys - 1 + distance;
-}
 
 /// d_table (heads, buckets) += the sums of d_bias by bucket, in a fixed order: the bits depend on nothing but the
 /// batch. `keys`: all tokens of `sequences` sequences.

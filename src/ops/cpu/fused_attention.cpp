@@ -136,7 +136,7 @@ class FusedAttention : public Attention {
 
   std::string name() const override { return std::string("fused, ") + kernels_.instruction_set; }
 
-  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
+  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool) override {
     return tasks_.reserve(scratch_floats(max_length, head_dim));
   }
 

@@ -29,7 +29,8 @@ inline void require_operands(const AttentionInputs& in, const AttentionResults& 
         static_cast<const void*>(results.log_sum_exp.data), static_cast<const void*>(in.queries.offsets),
         static_cast<const void*>(in.keys.offsets), static_cast<const void*>(in.queries.position),
         static_cast<const void*>(in.dropout.sample), static_cast<const void*>(in.real_keys),
-        static_cast<const void*>(in.bias.table.data), static_cast<const void*>(in.bias.bucket)}) {
+        static_cast<const void*>(in.bias.table.data), static_cast<const void*>(in.bias.bucket), in.relative.keys.data,
+        in.relative.queries.data, static_cast<const void*>(in.relative.distances.bucket)}) {
     core::require_device_memory(operand, "attention");
   }
 }
@@ -40,7 +41,9 @@ inline void require_gradients(const ConstMatrix& d_out, const AttentionGradients
        {d_out, ConstMatrix(gradients.d_q), ConstMatrix(gradients.d_k), ConstMatrix(gradients.d_v)}) {
     core::require_device_memory(gradient.data, "attention");
   }
-  core::require_device_memory(gradients.d_bias.data, "attention");
+  for (const float* sums : {gradients.d_bias.data, gradients.d_relative_keys.data, gradients.d_relative_queries.data}) {
+    core::require_device_memory(sums, "attention");
+  }
 }
 
 /// Scratch of the threads, and the loop over tasks.

@@ -81,14 +81,14 @@ class CpuInt8Product final : public Int8Product {
 
   void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) override {
     const auto found = weights_.find(w.data);
-    if (found == weights_.end()) return others_->forward(x, w, epilogue, y);
+    // Relative positions are multiplied by a weight that begins with the rows of a quantized one.
+    if (found == weights_.end() || w.rows != found->second.values.rows) return others_->forward(x, w, epilogue, y);
     if (version_ != parameters_->version()) renew();
     const Matrix& sum = epilogue.sum(y);
     detail::require_product_shapes(compute(), x, w, sum);
     core::require(sum.type == core::DataType::fp32 && y.type == core::DataType::fp32,
                   "8-bit product: a result that is not in fp32");
-    core::require(w.rows == found->second.values.rows && w.columns == found->second.values.columns,
-                  "8-bit product: a weight of another shape");
+    core::require(w.columns == found->second.values.columns, "8-bit product: a weight of another shape");
     run(x, found->second, epilogue, y);
     if (epilogue.activation != Activation::none && epilogue.activation != Activation::gelu) activate(epilogue, y);
   }

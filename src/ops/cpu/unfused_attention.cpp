@@ -4,21 +4,15 @@
 #include "unfused_attention.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <string>
 
-#include "bert_hpc/ops/attention_dropout.hpp"
-#include "bert_hpc/ops/vector_math.hpp"
-#include "blocked_product.hpp"
 #include "distance_row.hpp"
+#include "head_product.hpp"
 #include "head_tasks.hpp"
+#include "score_rows.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {
-
-/// Which operands of a product c = op(a)·op(b) are transposed.
-enum class Form { as_is, a_transposed, b_transposed };
 
 constexpr std::int64_t rounded_up(std::int64_t floats) {
   return (floats + 15) / 16 * 16;
@@ -51,16 +45,13 @@ class HeadTask {
         in_(in),
         sequence_(sequence),
         head_(head),
-        first_query_(in.queries.offsets[sequence]),
-        keys_(in.keys.offsets[sequence + 1] - in.keys.offsets[sequence]),
-        threshold_(attention_dropout_threshold(in.dropout.probability)),
-        scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)))),
-        drop_scale_(attention_dropout_scale(threshold_)),
+        rows_(in, sequence, head),
+        keys_(rows_.keys()),
         q_(part_of(in.q, in.queries, sequence, in.extents, head)),
         k_(part_of(in.k, in.keys, sequence, in.extents, head)),
         v_(part_of(in.v, in.keys, sequence, in.extents, head)),
         out_(part_of(results.out, in.queries, sequence, in.extents, head)),
-        log_sum_exp_(results.log_sum_exp.row(head) + first_query_),
+        log_sum_exp_(results.log_sum_exp.row(head) + in.queries.offsets[sequence]),
         p_(scratch, q_.rows, keys_),
         d_(scratch + sizes.scores, q_.rows, keys_),
         bias_(scratch + 2 * sizes.scores + sizes.packed + sizes.blocks, keys_),
@@ -72,13 +63,8 @@ class HeadTask {
     if (q_.rows == 0) return;
     multiply(q_, k_, Form::b_transposed, p_);
     for (std::int64_t i = 0; i < p_.rows; ++i) {
-      float* const p = p_.row(i);
-      const KeyRange keys = visible(i);
-      scale(i, p, keys);
-      const float largest = largest_of(p, keys);
-      const float total = exponentials(p, keys, largest);
-      log_sum_exp_[i] = largest + std::log(total);
-      scale_kept(i, p, 1.0f / total, p);
+      scale(i, p_.row(i));
+      log_sum_exp_[i] = rows_.softmax(i, p_.row(i));
     }
     multiply(p_, v_, Form::as_is, out_);
   }
@@ -99,16 +85,11 @@ class HeadTask {
     const ConstMatrix d_out = part_of(d_out_of_all, in_.queries, sequence_, in_.extents, head_);
     multiply(q_, k_, Form::b_transposed, p_);
     multiply(d_out, v_, Form::b_transposed, d_);
-    core::with_type(out_.type, [&]<class T>() {
-      const Tensor<const T> out = ConstMatrix(out_).as<T>(), d_o = d_out.as<T>();
-      for (std::int64_t i = 0; i < p_.rows; ++i) {
-        float diagonal = 0.0f;
-#pragma omp simd reduction(+ : diagonal)
-        for (std::int64_t c = 0; c < out.columns; ++c) diagonal += d_o.row(i)[c] * out.row(i)[c];
-        backward_row(i, diagonal, p_.row(i), d_.row(i));
-        if (sums_distances) add_distances(i, d_.row(i));
-      }
-    });
+    for (std::int64_t i = 0; i < p_.rows; ++i) {
+      scale(i, p_.row(i));
+      rows_.backward(i, log_sum_exp_[i], diagonal_of(d_out, out_, i), p_.row(i), d_.row(i));
+      if (sums_distances) add_distances(i, d_.row(i));
+    }
     if (sums_distances) store_distances(gradients);
     multiply(d_, k_, Form::as_is, d_q);
     multiply(d_, q_, Form::a_transposed, d_k);
@@ -116,132 +97,30 @@ class HeadTask {
   }
 
  private:
-  struct KeyRange {
-    std::int64_t begin, end;
-  };
-  /// The keys that the mask and the padding leave to a query.
-  KeyRange visible(std::int64_t query) const {
-    const std::int64_t real = in_.real_keys != nullptr ? in_.real_keys[sequence_] : keys_;
-    if (!in_.mask.is_limited()) return {0, real};
-    const std::int64_t position = in_.queries.position[first_query_ + query];
-    return {in_.mask.begin(position, real), in_.mask.end(position, real)};
-  }
-  /// p = 0 for the other keys.
-  void clear_others(float* p, const KeyRange& visible) const {
-    std::fill(p, p + visible.begin, 0.0f);
-    std::fill(p + visible.end, p + keys_, 0.0f);
-  }
-
-  bool has_bias() const {
-    return in_.bias.table.data != nullptr;
-  }
-  std::int64_t position(std::int64_t query) const {
-    return in_.queries.position[first_query_ + query];
-  }
-
-  /// Scales the scores of the visible keys and adds the position bias.
-  void scale(std::int64_t query, float* p, const KeyRange& visible) const {
+  bool has_bias() const { return in_.bias.table.data != nullptr; }
+  /// Scales a row of scores and adds the position bias.
+  void scale(std::int64_t query, float* p) const {
+    const auto [begin, end] = rows_.visible(query);
+    const float factor = rows_.scale();
 #pragma omp simd
-    for (std::int64_t j = visible.begin; j < visible.end; ++j) p[j] *= scale_;
+    for (std::int64_t j = begin; j < end; ++j) p[j] *= factor;
     if (!has_bias()) return;
-    const float* const bias = bias_.center() - position(query);
+    const float* const bias = bias_.center() - rows_.position(query);
 #pragma omp simd
-    for (std::int64_t j = visible.begin; j < visible.end; ++j) p[j] += bias[j];
+    for (std::int64_t j = begin; j < end; ++j) p[j] += bias[j];
   }
 
   void add_distances(std::int64_t query, const float* d) const {
-    float* const sums = d_bias_.center() - position(query);
+    float* const sums = d_bias_.center() - rows_.position(query);
 #pragma omp simd
     for (std::int64_t j = 0; j < keys_; ++j) sums[j] += d[j];
   }
   void store_distances(const AttentionGradients& gradients) const {
-    d_bias_.store(in_.keys.offsets[sequence_], 1.0f / scale_, gradients.d_bias.row(head_));
+    d_bias_.store(in_.keys.offsets[sequence_], 1.0f / rows_.scale(), gradients.d_bias.row(head_));
   }
 
-  static float largest_of(const float* p, const KeyRange& visible) {
-    float largest = -std::numeric_limits<float>::max();
-#pragma omp simd reduction(max : largest)
-    for (std::int64_t j = visible.begin; j < visible.end; ++j) {
-      largest = p[j] > largest ? p[j] : largest;
-    }
-    return largest;
-  }
-
-  /// p = exp(p − largest) of the visible keys, 0 of the others; returns the sum.
-  float exponentials(float* p, const KeyRange& visible, float largest) const {
-    float total = 0.0f;
-#pragma omp simd reduction(+ : total)
-    for (std::int64_t j = visible.begin; j < visible.end; ++j) {
-      p[j] = fast_exp(p[j] - largest);
-      total += p[j];
-    }
-    clear_others(p, visible);
-    return total;
-  }
-
-  /// kept[j] = 1 / P(keep) or 0 for keys [begin, begin + 64).
-  void draw(std::int64_t query, std::int64_t begin, float* kept) const {
-    const auto row = static_cast<std::uint32_t>(((in_.extents.first_head + head_) << 20) +
-                                                in_.queries.position[first_query_ + query]);
-    for (std::int64_t pair = 0; pair < 8; pair += 2) {  // the keys with these values of key % 8 share a block
-      const core::Philox4 bits =
-          dropout_bits(in_.dropout, in_.dropout.sample[sequence_], row, attention_dropout_block(begin + pair));
-      for (std::int64_t eight = 0; eight < 64; eight += 8) {
-        for (std::int64_t j = eight + pair; j < eight + pair + 2; ++j) {
-          kept[j] = attention_dropout_keeps(bits, attention_dropout_byte(begin + j), threshold_) ? drop_scale_ : 0.0f;
-        }
-      }
-    }
-  }
-
-  /// to = factor · kept · p.
-  void scale_kept(std::int64_t query, const float* p, float factor, float* to) const {
-    if (threshold_ == 0) {
-#pragma omp simd
-      for (std::int64_t j = 0; j < keys_; ++j) to[j] = factor * p[j];
-      return;
-    }
-    float kept[64];
-    for (std::int64_t begin = 0; begin < keys_; begin += 64) {
-      draw(query, begin, kept);
-      const std::int64_t count = std::min<std::int64_t>(64, keys_ - begin);
-#pragma omp simd
-      for (std::int64_t j = 0; j < count; ++j) to[begin + j] = factor * kept[j] * p[begin + j];
-    }
-  }
-
-  /// In: scores in p, d_out·v in d. Out: kept·probability in p, d_s in d.
-  void backward_row(std::int64_t query, float diagonal, float* p, float* d) const {
-    const KeyRange keys = visible(query);
-    scale(query, p, keys);
-    const float lse = log_sum_exp_[query];
-#pragma omp simd
-    for (std::int64_t j = keys.begin; j < keys.end; ++j) p[j] = fast_exp(p[j] - lse);
-    clear_others(p, keys);
-    scale_kept(query, d, 1.0f, d);
-#pragma omp simd
-    for (std::int64_t j = 0; j < keys_; ++j) d[j] = scale_ * p[j] * (d[j] - diagonal);
-    scale_kept(query, p, 1.0f, p);
-  }
-
-  /// c = op(a)·op(b). Scores are floats; products of 16-bit operands are summed in floats and rounded once.
   void multiply(ConstMatrix a, ConstMatrix b, Form form, Matrix c) const {
-    BlockedProduct product;
-    product.m = c.rows;
-    product.n = c.columns;
-    product.k = form == Form::a_transposed ? a.rows : a.columns;
-    product.a_source = source_of(a.type);
-    product.b_source = source_of(b.type);
-    product.c_source = source_of(c.type);
-    product.a = a.data;
-    product.a_stride = a.stride;
-    product.a_transposed = form == Form::a_transposed;
-    product.b = b.data;
-    product.b_stride = b.stride;
-    product.b_transposed = form == Form::b_transposed;
-    product.c = c.data;
-    product.c_stride = c.stride;
-    run_alone(kernels_, product, products_);
+    cpu::multiply(kernels_, products_, a, b, form, c);
   }
 
   static void set_zero(const Matrix& x) {
@@ -254,9 +133,9 @@ class HeadTask {
   const TileKernels& kernels_;
   ProductScratch products_;
   const AttentionInputs& in_;
-  std::int64_t sequence_, head_, first_query_, keys_;
-  std::uint32_t threshold_;
-  float scale_, drop_scale_;
+  std::int64_t sequence_, head_;
+  ScoreRows rows_;
+  std::int64_t keys_;
   ConstMatrix q_, k_, v_;
   Matrix out_;
   float* log_sum_exp_;
@@ -270,7 +149,7 @@ class UnfusedAttention : public Attention {
 
   std::string name() const override { return std::string("plain, ") + kernels_.name; }
 
-  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
+  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool) override {
     return tasks_.reserve(Scratch(kernels_, type_, max_length, head_dim).floats());
   }
 

@@ -177,9 +177,11 @@ class FusedAttention : public Attention {
     return attention_name(type_, tf32_, head_dim_, capability_) + (split_ ? ", split backward" : "");
   }
 
-  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
+  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool relative) override {
     head_dim_ = head_dim;
-    if (!tensor_cores_attend(head_dim, capability_)) return portable_->reserve(max_length, head_dim);
+    if (relative || !tensor_cores_attend(head_dim, capability_)) {
+      return portable_->reserve(max_length, head_dim, relative);
+    }
     if (!has_device_) return 0;
     planned_length_ = std::max(planned_length_, max_length);
     backward_ =
@@ -280,9 +282,10 @@ class FusedAttention : public Attention {
   BackwardKernel backward_kernel_of(const AttentionMask& mask) const {
     return mask.before == AttentionMask::unlimited ? backward_ : BackwardKernel::split;
   }
-  /// Whether the tensor cores handle this call. Operands with unaligned rows, and position biases that reach far or
-  /// come with a limited mask, go to the portable kernels.
+  /// Whether the tensor cores handle this call. Operands with unaligned rows, position biases that reach far or come
+  /// with a limited mask, and relative positions go to the portable kernels.
   bool here(const AttentionInputs& in, std::initializer_list<ConstMatrix> operands) const {
+    if (in.relative.any()) return false;
     bool aligned = in.bias.table.data == nullptr || (in.bias.reach <= most_bias_reach && !in.mask.is_limited());
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
     return aligned && tensor_cores_attend(in.extents.head_dim, capability_);

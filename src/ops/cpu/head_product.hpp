@@ -1,0 +1,34 @@
+// Matrix products inside a task of attention: on one thread, with the task's scratch.
+#pragma once
+
+#include "bert_hpc/core/matrix.hpp"
+#include "blocked_product.hpp"
+
+namespace bert_hpc::ops::cpu {
+
+/// Which operands of a product c = op(a)·op(b) are transposed.
+enum class Form { as_is, a_transposed, b_transposed };
+
+/// c = op(a)·op(b), or c += that of floats. Products of 16-bit operands are summed in floats and rounded once.
+inline void multiply(const TileKernels& kernels, const ProductScratch& scratch, core::ConstMatrix a,
+                     core::ConstMatrix b, Form form, core::Matrix c, Begin begin = Begin::zero) {
+  BlockedProduct product;
+  product.m = c.rows;
+  product.n = c.columns;
+  product.k = form == Form::a_transposed ? a.rows : a.columns;
+  product.a_source = source_of(a.type);
+  product.b_source = source_of(b.type);
+  product.c_source = source_of(c.type);
+  product.a = a.data;
+  product.a_stride = a.stride;
+  product.a_transposed = form == Form::a_transposed;
+  product.b = b.data;
+  product.b_stride = b.stride;
+  product.b_transposed = form == Form::b_transposed;
+  product.c = c.data;
+  product.c_stride = c.stride;
+  product.begin = begin;
+  run_alone(kernels, product, scratch);
+}
+
+}  // namespace bert_hpc::ops::cpu
