@@ -32,15 +32,15 @@ void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const 
   layers::declare_adapters(adapted, settings.adapters, specs, split, tensor_rank);
 }
 
-Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, std::int64_t joined) const {
+LinearSettings ResidualSublayer::linear_settings(const std::string& name, std::uint32_t input,
+                                                 std::int64_t joined) const {
   constexpr std::uint32_t inputs_of_site = 2;  // a block has three sites and four inputs of linear layers
-  return {parameters_,
-          {.weight = name + ".weight",
-           .bias = settings_.biases ? name + ".bias" : "",
-           .joined = joined,
-           .adapters = settings_.adapters,
-           .adapter_site = inputs_of_site * settings_.first_site + input,
-           .group = group_}};
+  return {.weight = name + ".weight",
+          .bias = settings_.biases ? name + ".bias" : "",
+          .joined = joined,
+          .adapters = settings_.adapters,
+          .adapter_site = inputs_of_site * settings_.first_site + input,
+          .group = group_};
 }
 
 void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows,

@@ -42,7 +42,10 @@ class ResidualSublayer : public Sublayer {
 
   /// The linear layer with parameters of this name, or so many joined ones.
   /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.
-  Linear linear(const std::string& name, std::uint32_t input, std::int64_t joined = 1) const;
+  LinearSettings linear_settings(const std::string& name, std::uint32_t input, std::int64_t joined) const;
+  Linear linear(const std::string& name, std::uint32_t input, std::int64_t joined = 1) const {
+    return {parameters_, linear_settings(name, input, joined)};
+  }
 
   static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
     return selection != nullptr ? selection->rows : context.batch.tokens;

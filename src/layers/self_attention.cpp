@@ -31,6 +31,7 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
 
   std::string name() const override { return "attention"; }
   bool mixes_tokens() const override { return true; }
+  bool has_relative_positions() const override { return own_.relative_positions.has_value(); }
   std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const override {
     const std::int64_t hidden = settings.hidden, keys = key_columns(settings, own_);
     return {{.name = own_.query, .in = hidden, .out = hidden, .usually_adapted = true},
@@ -44,7 +45,8 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
     return same != nullptr && same->own_.heads == own_.heads && same->own_.sharing() == own_.sharing() &&
            same->own_.dropout == own_.dropout && same->own_.mask == own_.mask &&
            same->own_.rotary_theta == own_.rotary_theta &&
-           same->own_.position_bias.has_value() == own_.position_bias.has_value();
+           same->own_.position_bias.has_value() == own_.position_bias.has_value() &&
+           same->own_.relative_positions.has_value() == own_.relative_positions.has_value();
   }
 };
 
@@ -58,14 +60,20 @@ LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchSha
   const double key_value = 2 * hidden * keys, weights = 2 * hidden * hidden + key_value;
   const double repeated = own_.sharing() > 1 ? 2 * hidden : 0;  // columns of the copies that attention reads
   const double pairs = ops::masked_pairs(own_.mask, batch.squared_lengths, batch.tokens);
+  const bool relative = own_.relative_positions.has_value();
+  const double buckets = relative ? 2.0 * own_.relative_positions->span : 0;
+  const double products_of_pairs = relative ? 4 : 2;
   LayerCosts costs;
   costs.work = work_of_products(
-      2 * (batch.tokens * key_value + rows * (weights - key_value)), 4 * hidden * pairs * share,
+      2 * (batch.tokens * key_value + rows * (weights - key_value) + buckets * 2 * hidden * hidden),
+      2 * products_of_pairs * hidden * pairs * share,
       element * (hidden * (batch.tokens * 7 + rows * 5) + 2 * batch.tokens * repeated),
       element * (hidden * (batch.tokens * 3 + rows * 3) + batch.tokens * repeated), weights, rows * heads);
   costs.saved_bytes = element * (batch.tokens * (2 * keys + repeated) + rows * (4 * hidden + heads + 2));
   costs.deferred_bytes = element * (batch.tokens * 2 * keys + rows * 3 * hidden);
   if (own_.position_bias) costs.deferred_bytes += sizeof(float) * heads * 2 * batch.tokens;
+  costs.saved_bytes += buckets * hidden * (2 * sizeof(float) + 3 * element);
+  costs.deferred_bytes += buckets * hidden * (sizeof(float) + 2 * element);
   return costs;
 }
 
@@ -86,7 +94,7 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
                      .shape = {tensor_rank.share(layer.out), hidden},
                      .joined = &layer != &layers.front(),
                      .shard = tensor_rank.rows(layer.out),
-                     .one_product = true});
+                     .one_product = !own.relative_positions});  // that of relative positions adds to its gradient
   }
   for (const AdaptedLayer& layer : layers) {
     if (!settings.biases) break;
@@ -96,6 +104,7 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
                            .shard = tensor_rank.rows(layer.out)});
   }
   if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, tensor_rank, specs);
+  if (own.relative_positions) RelativeEmbeddings::declare(settings, *own.relative_positions, specs);
   declare_output(settings, hidden, specs, tensor_rank);
   declare_adapters(settings, layers, LayerSplit::outputs, specs, tensor_rank);
   declare_adapters(settings, {{settings.output, hidden, hidden}}, LayerSplit::inputs, specs, tensor_rank);
@@ -115,6 +124,10 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSe
   core::require(key_heads % group.tensor_rank().size == 0, "attention: heads that the tensor group cannot share out");
   if (own.rotary_theta > 0) frequencies_ = ops::RotaryFrequencies::of(own.rotary_theta, settings.hidden / own.heads);
   if (own.position_bias) bias_ = DistanceBias(*own.position_bias, parameters);
+  if (!own.relative_positions) return;
+  LinearSettings query_key = linear_settings(own.query, attention_input, 2);
+  query_key.in_encoder = false;
+  relative_.emplace(settings, *own.relative_positions, parameters, group, query_key);
 }
 
 void SelfAttention::rotate(ops::Rotation rotation, const StepContext& context, const RowSelection* selection,
@@ -160,6 +173,7 @@ void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t toke
     saved.kept_pairs = workspace.take<std::uint64_t>(heads_ * dropout_tiles, rows);
     saved.dropout_bytes = saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
   }
+  if (relative_) relative_->allocate_saved(workspace, type, saved.relative);
   allocate_output(workspace, rows, saved);
 }
 
@@ -180,6 +194,7 @@ void SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t t
     deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * key_width_);
   }
   if (bias_.is_trained()) deferred.d_bias = workspace.take<float>(heads_, 2 * tokens);
+  if (sums_distances()) relative_->allocate_deferred(workspace, type, deferred.relative);
 }
 
 void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const {
@@ -188,6 +203,7 @@ void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens
   workspace.take(rows, width_, settings_.storage);
   if (own_.sharing() > 1) workspace.take(tokens, 2 * width_, settings_.storage);
   if (selection != nullptr) workspace.take(rows, settings_.hidden, group_.partial_type(settings_.storage));
+  if (sums_distances()) workspace.take<float>(4 * tokens, width_);
   workspace.release(mark);
 }
 
@@ -207,7 +223,8 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
           .v = key_value.column_range(width_, width_),
           .mask = own_.mask,
           .real_keys = context.batch.lengths,
-          .bias = bias_.view()};
+          .bias = bias_.view(),
+          .relative = relative_ ? relative_->view(saved.relative) : ops::RelativePositions()};
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
@@ -219,6 +236,12 @@ std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
     query_key_value_.list_weights(false, weights);
   }
   output_.list_weights(selects, weights);
+  return weights;
+}
+
+std::vector<LinearWeight> SelfAttention::other_weights() const {
+  std::vector<LinearWeight> weights;
+  if (relative_) relative_->list_weights(weights);
   return weights;
 }
 
@@ -245,6 +268,7 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   if (own_.sharing() > 1) {
     ops::repeat_heads(saved.key_value, settings_.hidden / own_.heads, own_.sharing(), saved.repeated);
   }
+  if (relative_) relative_->forward(engine, context, saved.relative);
   const ops::AttentionInputs in = inputs(context, rows, saved);
   if (context.attention_observer != nullptr) {
     context.attention_observer->forward({settings_.block, own_.heads, in}, context);
@@ -285,8 +309,17 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   const Matrix d_key_value =
       own_.sharing() > 1 ? workspace.take(tokens, 2 * width_, settings_.storage) : deferred.d_key_value;
   const Matrix d_key = d_key_value.column_range(0, width_);
-  engine.attention.backward(in, saved.results(), d_context,
-                            {deferred.d_query, d_key, d_key_value.column_range(width_, width_), deferred.d_bias});
+  ops::AttentionGradients gradients = {deferred.d_query, d_key, d_key_value.column_range(width_, width_),
+                                       deferred.d_bias};
+  if (sums_distances()) {
+    const Tensor<float> sums = workspace.take<float>(4 * tokens, width_);
+    gradients.d_relative_keys = sums.row_range(0, 2 * tokens);
+    gradients.d_relative_queries = sums.row_range(2 * tokens, 2 * tokens);
+  }
+  engine.attention.backward(in, saved.results(), d_context, gradients);
+  if (sums_distances()) {
+    relative_->backward_input(context, gradients.d_relative_keys, gradients.d_relative_queries, deferred.relative);
+  }
   if (context.attention_observer != nullptr) {
     context.attention_observer->backward({settings_.block, own_.heads, in}, context, deferred.d_query, d_key);
   }
@@ -338,13 +371,16 @@ void SelfAttention::backward_weight(Engine& engine, const StepContext& context, 
     if (fused) return layer.backward_weight_without_bias(engine, d_y, input, kept);
     layer.backward_weight(engine, d_y, input, kept);
   };
-  if (!selects) {
-    return add_gradients(query_key_value_, deferred.d_query_key_value, all,
-                         of(context, rows, saved.inner.query_key_value, deferred.inner.query_key_value));
+  if (selects) {
+    add_gradients(query_, deferred.d_query, saved.x_selected,
+                  of(context, rows, saved.inner.query, deferred.inner.query));
+    add_gradients(key_value_, deferred.d_key_value, all,
+                  of(context, context.batch.tokens, saved.inner.key_value, deferred.inner.key_value));
+  } else {
+    add_gradients(query_key_value_, deferred.d_query_key_value, all,
+                  of(context, rows, saved.inner.query_key_value, deferred.inner.query_key_value));
   }
-  add_gradients(query_, deferred.d_query, saved.x_selected, of(context, rows, saved.inner.query, deferred.inner.query));
-  add_gradients(key_value_, deferred.d_key_value, all,
-                of(context, context.batch.tokens, saved.inner.key_value, deferred.inner.key_value));
+  if (sums_distances()) relative_->backward_weight(engine, context, saved.relative, deferred.relative);
 }
 
 }  // namespace bert_hpc::layers

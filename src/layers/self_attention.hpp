@@ -1,10 +1,13 @@
 // The attention sublayer of an encoder block: queries, keys and values, attention, output projection, residual step.
 #pragma once
 
+#include <optional>
+
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 #include "bert_hpc/ops/rotary.hpp"
 #include "distance_bias.hpp"
+#include "relative_embeddings.hpp"
 #include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
@@ -25,6 +28,7 @@ class SelfAttention : public ResidualSublayer {
   void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                          WeightGradientInputs& deferred) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
+  std::vector<LinearWeight> other_weights() const override;
   void forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                SavedActivations& saved) const override;
   void backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
@@ -54,6 +58,7 @@ class SelfAttention : public ResidualSublayer {
     Matrix context;             ///< (rows, width): attention's result
     Tensor<float> log_sum_exp;  ///< (heads here, rows)
     Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
+    RelativeEmbeddings::Saved relative;  ///< only with relative positions
 
     ops::AttentionResults results() const { return {context, log_sum_exp, kept_pairs}; }
   };
@@ -63,10 +68,12 @@ class SelfAttention : public ResidualSublayer {
     Matrix d_key_value;        ///< (tokens, 2·key width); without a selection it and `d_query` are columns of
     Matrix d_query_key_value;  ///< (tokens, width + 2·key width)
     Tensor<float> d_bias;      ///< (heads here, 2·tokens) if the position bias is trained: see ops::AttentionGradients
+    RelativeEmbeddings::Deferred relative;  ///< only with relative positions that are trained
   };
 
   /// Whether the biases' gradients share a launch with those of the norm, which epilogues of products cannot.
   bool fuses_bias_sums() const { return settings_.fuses_row_sums && !ops::fusion().bias_gradients; }
+  bool sums_distances() const { return relative_ && relative_->is_trained(); }
   void add_to_all_tokens(const Matrix& d_rows, const RowSelection& selection, std::int64_t tokens,
                          const Matrix& all) const;
   ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
@@ -78,6 +85,7 @@ class SelfAttention : public ResidualSublayer {
   AttentionSettings own_;
   ops::RotaryFrequencies frequencies_;
   DistanceBias bias_;
+  std::optional<RelativeEmbeddings> relative_;
   std::int64_t heads_, width_, key_width_;  // here, and the columns of these heads and of their keys
   // Without a selection one product computes all three, with one the first is of the selected rows alone.
   Linear query_key_value_, query_, key_value_;

@@ -20,4 +20,9 @@ bool ModelPlan::can_be_shared() const {
          std::all_of(sublayers.begin(), sublayers.end(), [](const auto& s) { return s.kind->can_be_shared(); });
 }
 
+bool ModelPlan::has_relative_positions() const {
+  return std::any_of(sublayers.begin(), sublayers.end(),
+                     [](const auto& s) { return s.kind->has_relative_positions(); });
+}
+
 }  // namespace bert_hpc::model

@@ -92,6 +92,9 @@ std::vector<layers::LinearWeight> Stage::block_weights() const {
 
 std::vector<layers::LinearWeight> Stage::linear_weights() const {
   std::vector<layers::LinearWeight> all = block_weights();
+  for (const std::unique_ptr<layers::Sublayer>& sublayer : sublayers_) {
+    for (layers::LinearWeight& weight : sublayer->other_weights()) all.push_back(std::move(weight));
+  }
   if (embeddings_) {
     for (layers::LinearWeight& weight : embeddings_->linear_weights()) all.push_back(std::move(weight));
   }

@@ -115,6 +115,11 @@ TASKS = {
     "eurobert_masked_lm_shared": dict(layers=1, labels=2, keep_values=False, pooling="late", key_heads=1),
     "masked_lm_pairs": dict(layers=2, labels=2, keep_values=True),
     "albert_masked_lm_pairs": dict(layers=2, labels=2, keep_values=False, embeddings=20),
+    # of 24 distances, longer ones have buckets beyond the last row, which serves them too
+    "deberta_classification": dict(layers=2, labels=5, keep_values=False),
+    "deberta_masked_lm": dict(layers=1, labels=2, keep_values=False),
+    "deberta_token_classification": dict(layers=1, labels=5, keep_values=False, distances=24),
+    "deberta_question_answering": dict(layers=1, labels=2, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -140,6 +145,7 @@ FAMILIES = {  # before a task's name; else BERT
     "eurobert": "EuroBert",
     "mpnet": "MPNet",
     "albert": "Albert",
+    "deberta": "DebertaV2",
     "bilstm": "BiLstm",
 }
 
@@ -228,6 +234,25 @@ def make_config(task, settings):
             attention_probs_dropout_prob=0.0,
             **common,
         )
+    if family == "deberta":  # DeBERTa-v3's; a distance up to 4 has its own bucket, longer ones share three
+        config = transformers.DebertaV2Config(
+            **sizes,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            relative_attention=True,
+            position_buckets=8,
+            max_relative_positions=settings.get("distances", -1),  # -1: of all positions
+            pos_att_type=["p2c", "c2p"],
+            share_att_key=True,
+            norm_rel_ebd="layer_norm",
+            position_biased_input=False,
+            type_vocab_size=0,
+            layer_norm_eps=1e-7,
+            **common,
+        )
+        if kind_of(task) == "classification":  # as in files of the hub; Transformers writes the list
+            config.pos_att_type = "p2c|c2p"
+        return config
     types = 2
     if family == "roberta":  # its positions begin after padding's row; every token has one type
         common["max_position_embeddings"] += padding_of(task) + 1
@@ -339,7 +364,7 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT, EuroBERT, ESM and MPNet have no types, RoBERTa one."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT, EuroBERT, ESM, MPNet and DeBERTa-v3 have no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -360,7 +385,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "eurobert", "esm", "mpnet", "bilstm"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "eurobert", "esm", "mpnet", "deberta", "bilstm"):
         del arguments["token_type_ids"]
     return arguments
 
@@ -447,7 +472,7 @@ def loss_of(task, model, batch):
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    if kind_of(task) == "causal_lm" or task.startswith("eurobert_masked_lm"):  # Transformers computes this loss in float32
+    if kind_of(task) == "causal_lm" or task.startswith(("eurobert_masked_lm", "deberta_classification")):  # Transformers computes this loss in float32
         assert abs(row_loss.mean().item() - output.loss.item()) < 1e-6 * output.loss.item()
         return logits, row_loss, row_loss.mean()
     assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12

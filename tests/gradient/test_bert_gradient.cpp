@@ -95,10 +95,25 @@ model::ModelConfig small_eurobert(const std::string& family, double dropout) {
   return config;
 }
 
+/// Distances of five tokens and more share buckets.
+model::ModelConfig small_deberta(double dropout) {
+  model::ModelConfig config = model::parse_hf_config(
+      R"({"model_type": "deberta-v2", "relative_attention": true, "position_biased_input": false, "position_buckets": 8,
+          "share_att_key": true, "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c|c2p"})",
+      "x");
+  make_small(config);
+  config.pad_token_id = model::no_token;  // as in small_modernbert()
+  for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
+    REQUIRE(model::set_own_number(config, key, dropout));
+  }
+  return config;
+}
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
   if (family == "bilstm") return small_bilstm(dropout);
   if (family.starts_with("modernbert")) return small_modernbert(family, dropout);
   if (family == "esm") return small_esm(dropout);
+  if (family == "deberta") return small_deberta(dropout);
   if (family.starts_with("eurobert")) return small_eurobert(family, dropout);
   model::ModelConfig config;
   config.family = family.starts_with(pre_norm) ? "bert" : family.substr(0, family.find(','));
@@ -138,8 +153,8 @@ struct Fixture {
     bert.plan(workspace, bounds, {});
     workspace.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
-    attention->reserve(12, config.head_dim());
-    for (const layers::LinearWeight& weight : bert.block_weights()) {
+    attention->reserve(12, config.head_dim(), plan.has_relative_positions());
+    for (const layers::LinearWeight& weight : bert.linear_weights()) {
       layers::plan_scratch(weight, bounds, core::DataType::fp32, scratch);
     }
     scratch.allocate();
@@ -196,7 +211,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
-                               pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "eurobert, late",
+                               pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "deberta", "eurobert, late",
                                "eurobert, mean", shared_eurobert, small_electra, wide_electra, "bilstm");
   if (kind.predicts_tokens && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens)) return;
   Fixture fixture(head, family, dropout);

@@ -64,6 +64,11 @@ def alone_loss(model, shard, chosen):
     return torch.nn.functional.cross_entropy(logits, torch.tensor(shard["labels"][chosen]).long())
 
 
+def class_loss(model, shard, chosen):
+    """Cross entropy of a padded batch: Transformers computes DeBERTa's in single precision."""
+    return torch.nn.functional.cross_entropy(model(**batch_of(shard, chosen)).logits, torch.tensor(shard["labels"][chosen]).long())
+
+
 def span_loss(model, shard, chosen):
     """Transformers' loss of each sequence alone: in a padded batch its softmax would have terms of the padding."""
     losses = []
@@ -253,7 +258,7 @@ def embedding_loss(task):
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "masked_lm": mask_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS} \
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "masked_lm": mask_loss, "modernbert_classification": alone_loss, "deberta_classification": class_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS} \
     | {task: batch_triplet_loss(task) for task in cases.CLASS_EMBEDDINGS}
 
 

@@ -18,6 +18,7 @@ LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
 LOSS_TOLERANCES = {"embedding_margins": 5e-5}
 # Layouts beside one rank; that all layouts agree is tested elsewhere.
 LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "electra_regression": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "mpnet_regression": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "albert_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "deberta_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "roberta_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}], cases.COLUMNS: [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
            "lora_gpt2_magnitudes": [{"tensor": 2}], "lora_modernbert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_albert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "modernbert_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],

@@ -24,11 +24,11 @@ LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
 COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
-TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification", "albert_classification": "classification",
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification", "albert_classification": "classification", "deberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "modernbert_classification": "classification", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
          **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding"),
          **dict.fromkeys(["class_embedding", "class_embedding_soft_margin", "class_embedding_semi_hard", "class_embedding_all"], "class_embedding")}
-LABELS = {"classification": "label", "roberta_classification": "label", "albert_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
+LABELS = {"classification": "label", "roberta_classification": "label", "albert_classification": "label", "deberta_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "mpnet_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
@@ -50,7 +50,7 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_margins": {"label": "score", "negatives": ["near"]},
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
-FAMILIES = {"electra": "Electra", "albert": "Albert", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
+FAMILIES = {"electra": "Electra", "albert": "Albert", "deberta": "DebertaV2", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys([*EMBEDDINGS, *CLASS_EMBEDDINGS], "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel", "masked_lm": "ForMaskedLM"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
@@ -242,6 +242,9 @@ def config_of(task, shard):
         config["embedding_size"] = 24  # a layer between, as in the small model
     if family == "albert":  # all blocks have the same parameters
         config |= {"embedding_size": 24, "hidden_act": "gelu_new", "classifier_dropout_prob": 0.0, "num_hidden_groups": 1}
+    if family == "deberta":  # DeBERTa-v3's: distances beyond 4 share three buckets to a side
+        config |= {"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 8, "max_relative_positions": -1, "pos_att_type": "p2c|c2p",
+                   "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0, "layer_norm_eps": 1e-7}
     if family == "modernbert":  # the second layer attends to 4 tokens on each side; means of all tokens are classified
         config = {"architectures": ["ModernBert" + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
                   "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "max_position_embeddings": MAX_TOKENS,
@@ -268,7 +271,7 @@ def shapes_of(task, config):
     """{name: shape} of the parameters of Transformers' class, or PyTorch's of a Bi-LSTM, in any order."""
     if config["model_type"] == "gpt2":
         return gpt2_shapes(config)
-    family, hidden, inner = config["model_type"], config["hidden_size"], config.get("intermediate_size")
+    family, hidden, inner = config["model_type"].removesuffix("-v2"), config["hidden_size"], config.get("intermediate_size")
     labels = len(config.get("id2label", "12"))
     if family == "bilstm":
         shapes = {"embedding.weight": (config["vocab_size"], config["embedding_size"]), "classifier.weight": (labels, 2 * hidden),
@@ -290,19 +293,26 @@ def shapes_of(task, config):
             norms += [f"{layer}.mlp_norm", *([f"{layer}.attn_norm"] if i > 0 else [])]
         return shapes | {f"{norm}.weight": (hidden,) for norm in norms}
     columns = config.get("embedding_size", hidden)
-    shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], columns),
-              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], columns)}
+    shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], columns)}
+    if family == "deberta":
+        shapes[f"{family}.encoder.rel_embeddings.weight"] = (2 * config["position_buckets"], hidden)
+    else:
+        shapes[f"{family}.embeddings.position_embeddings.weight"] = (config["max_position_embeddings"], columns)
     if family == "mpnet":
         shapes[f"{family}.encoder.relative_attention_bias.weight"] = (config["relative_attention_num_buckets"], config["num_attention_heads"])
-    else:
+    elif family != "deberta":
         shapes[f"{family}.embeddings.token_type_embeddings.weight"] = (config["type_vocab_size"], columns)
     attention = ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm") if family == "mpnet" else ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm")
+    if family == "deberta":
+        attention = (*(f"{name}_proj" for name in attention[:3]), *attention[3:])
 
     def add(name, *shape):
         shapes[f"{name}.weight"] = shape
         shapes[f"{name}.bias"] = shape[:1]
 
     add(f"{family}.embeddings.LayerNorm", columns)
+    if family == "deberta":  # of the embeddings of distances
+        add(f"{family}.encoder.LayerNorm", hidden)
     if family == "albert":
         layer = "albert.encoder.albert_layer_groups.0.albert_layers.0"
         for name in ("query", "key", "value", "dense"):
@@ -331,6 +341,9 @@ def shapes_of(task, config):
         shapes["cls.predictions.bias"] = (config["vocab_size"],)
     elif task == "question_answering":
         add("qa_outputs", 2, hidden)
+    elif family == "deberta":
+        add("pooler.dense", hidden, hidden)
+        add("classifier", labels, hidden)
     elif family == "bert" or task == "token_classification":
         if task != "token_classification":
             add("bert.pooler.dense", hidden, hidden)

@@ -25,6 +25,15 @@ struct PositionBiasSettings {
   std::int32_t buckets = 32, max_distance = 128;
 };
 
+/// Embeddings of distances (ops/relative_positions.hpp) in DeBERTa-v2's buckets: one table (2·span, hidden) and its
+/// layer norm of all blocks, which each block stores for itself. The block's query and key layers make queries and keys
+/// of them.
+struct RelativePositionSettings {
+  std::string table, norm;                    ///< names in the first block; other blocks hold copies
+  std::string table_in_block, norm_in_block;  ///< of this block's copies
+  std::int32_t span = 256, max_distance = 512;
+};
+
 struct AttentionSettings {
   std::string query = "query", key = "key", value = "value";  ///< names of the first products
   std::int64_t heads = 0;
@@ -33,6 +42,7 @@ struct AttentionSettings {
   ops::AttentionMask mask{};
   double rotary_theta = 0;  ///< queries and keys are rotated by their positions (ops/rotary.hpp); 0: they are not
   std::optional<PositionBiasSettings> position_bias{};
+  std::optional<RelativePositionSettings> relative_positions{};
 
   /// Number of heads that share one of keys and values.
   std::int64_t sharing() const { return key_heads > 0 ? heads / key_heads : 1; }

@@ -53,6 +53,8 @@ class SublayerKind {
   virtual std::string name() const = 0;  ///< for messages: "attention"
   /// Whether a row of the result depends on other tokens of its sequence.
   virtual bool mixes_tokens() const = 0;
+  /// Whether attention is given relative positions (ops/relative_positions.hpp).
+  virtual bool has_relative_positions() const { return false; }
   virtual bool can_be_shared() const { return true; }  ///< by a tensor group of several ranks
   virtual std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const = 0;
   /// Appends the sublayer's parameters.
@@ -91,8 +93,10 @@ class Sublayer {
  public:
   virtual ~Sublayer() = default;
 
-  /// The weights of all its products, adapters included, for a selection of its rows or for all of them.
+  /// The weights of its products of tokens, adapters included, for a selection of its rows or for all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
+  /// The weights of its products of other rows, which are never computed in 8 bits.
+  virtual std::vector<LinearWeight> other_weights() const { return {}; }
 
   /// What backward needs of forward, in the workspace. Each kind of sublayer derives its own.
   struct SavedActivations {

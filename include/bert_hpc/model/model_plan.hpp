@@ -108,6 +108,7 @@ struct ModelPlan {
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
   /// Whether a tensor group of several ranks can share out every layer.
   bool can_be_shared() const;
+  bool has_relative_positions() const;  ///< of attention, in any sublayer
   /// Sublayers of each block, as users count what a pipeline's stage holds and what is recomputed. Blocks are alike.
   std::int64_t sublayers_of_block() const {
     const std::int64_t blocks = sublayers.empty() ? 1 : sublayers.back().block + 1;

@@ -65,6 +65,7 @@ class Stage {
   std::vector<layers::LinearWeight> block_weights() const;
   /// Weights of every matrix product here: of the input, all blocks and the head.
   std::vector<layers::LinearWeight> linear_weights() const;
+  bool has_relative_positions() const { return plan_.has_relative_positions(); }
   /// Whether this stage has a backward pass.
   bool has_backward() const { return trains_embeddings() || first_backward_ <= sublayers_.size(); }
   /// Whether backward produces d_input().

@@ -48,9 +48,9 @@ void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::St
     const std::vector<layers::LinearWeight> weights = stage.block_weights();
     for (const ops::ProductExtents& e : model::product_extents(weights, training)) fp8_bytes_ = fp8->reserve(e);
   }
-  scratch_bytes_ += attention->reserve(bounds.max_length, head_dim);
+  scratch_bytes_ += attention->reserve(bounds.max_length, head_dim, stages.front().has_relative_positions());
   for (const model::Stage& stage : stages) {
-    for (const layers::LinearWeight& weight : stage.block_weights()) {
+    for (const layers::LinearWeight& weight : stage.linear_weights()) {
       layers::plan_scratch(weight, bounds, group.partial_type(storage), layer_scratch_);
     }
   }

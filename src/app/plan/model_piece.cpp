@@ -41,8 +41,8 @@ ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& ho
   workspace_.allocate();
   products_->keep_weights(parameters_);
   for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
-  attention_->reserve(batch.max_length, config.head_dim());
-  for (const layers::LinearWeight& weight : stage_.block_weights()) {
+  attention_->reserve(batch.max_length, config.head_dim(), stage_.has_relative_positions());
+  for (const layers::LinearWeight& weight : stage_.linear_weights()) {
     layers::plan_scratch(weight, bounds, how.storage, scratch_);
   }
   scratch_.allocate();

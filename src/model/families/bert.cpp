@@ -8,20 +8,8 @@ namespace bert_hpc::model {
 
 void read_bert_keys(ConfigReader& reader, ModelConfig& config) {
   EncoderSettings& own = encoder_settings(config);
-  reader.integer("vocab_size", config.vocab_size);
-  reader.integer("hidden_size", config.hidden_size);
-  reader.integer("num_hidden_layers", config.num_hidden_layers);
-  reader.integer("num_attention_heads", config.num_attention_heads);
-  reader.integer("intermediate_size", config.intermediate_size);
-  reader.integer("max_position_embeddings", config.max_position_embeddings);
-  reader.integer("type_vocab_size", config.type_vocab_size);
-  reader.number("hidden_dropout_prob", own.hidden_dropout_prob);
-  reader.number("attention_probs_dropout_prob", own.attention_probs_dropout_prob);
+  read_encoder_keys(reader, config, own);
   reader.number("classifier_dropout", own.classifier_dropout);
-  reader.number("layer_norm_eps", own.layer_norm_eps);
-  reader.number("initializer_range", config.initializer_range);
-  reader.text("hidden_act", own.hidden_act);
-  if (own.hidden_act == "gelu_python") own.hidden_act = "gelu";  // the same function under its older name
   reader.must_be("position_embedding_type", "absolute", "relative positions would give other results.");
   reader.must_be("is_decoder", false, "a decoder's attention is causal.");
   reader.must_be("add_cross_attention", false, "there is no second sequence to attend to.");

@@ -88,11 +88,24 @@ void read_rotary_theta(ConfigReader& reader, const char* key, const std::string&
   theta = newer.value_or(older.value_or(theta));
 }
 
-void write_encoder_keys(const ModelConfig& config, nlohmann::json& root) {
-  const EncoderSettings& own = encoder_settings(config);
+void read_encoder_keys(ConfigReader& reader, ModelConfig& config, EncoderSettings& own) {
+  reader.integer("vocab_size", config.vocab_size);
+  reader.integer("hidden_size", config.hidden_size);
+  reader.integer("num_hidden_layers", config.num_hidden_layers);
+  reader.integer("num_attention_heads", config.num_attention_heads);
+  reader.integer("intermediate_size", config.intermediate_size);
+  reader.integer("max_position_embeddings", config.max_position_embeddings);
+  reader.integer("type_vocab_size", config.type_vocab_size);
+  reader.number("hidden_dropout_prob", own.hidden_dropout_prob);
+  reader.number("attention_probs_dropout_prob", own.attention_probs_dropout_prob);
+  reader.number("layer_norm_eps", own.layer_norm_eps);
+  reader.number("initializer_range", config.initializer_range);
+  reader.text("hidden_act", own.hidden_act);
+  if (own.hidden_act == "gelu_python") own.hidden_act = "gelu";  // the same function under its older name
+}
+
+void write_encoder_keys(const ModelConfig& config, const EncoderSettings& own, nlohmann::json& root) {
   root["attention_probs_dropout_prob"] = own.attention_probs_dropout_prob;
-  root["classifier_dropout"] =
-      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
   root["hidden_act"] = own.hidden_act;
   root["hidden_dropout_prob"] = own.hidden_dropout_prob;
   root["hidden_size"] = config.hidden_size;
@@ -106,8 +119,18 @@ void write_encoder_keys(const ModelConfig& config, nlohmann::json& root) {
   root["vocab_size"] = config.vocab_size;
 }
 
-void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
+void write_encoder_keys(const ModelConfig& config, nlohmann::json& root) {
   const EncoderSettings& own = encoder_settings(config);
+  write_encoder_keys(config, own, root);
+  root["classifier_dropout"] =
+      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
+}
+
+void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
+  check_encoder(config, encoder_settings(config), problems);
+}
+
+void check_encoder(const ModelConfig& config, const EncoderSettings& own, core::ProblemList& problems) {
   check_encoder_numbers(own, problems);
   if (config.pad_token_id == no_token) problems.add("pad_token_id is -1, but token ids go from 0 on.");
   if (own.hidden_act != "gelu") {

@@ -5,14 +5,14 @@
 
 namespace bert_hpc::model {
 
-extern const Family albert, bert, bilstm, camembert, distilbert, electra, esm, eurobert, gpt2, modernbert, mpnet,
-    nomic_bert, roberta, xlm_roberta;
+extern const Family albert, bert, bilstm, camembert, deberta, distilbert, electra, esm, eurobert, gpt2, modernbert,
+    mpnet, nomic_bert, roberta, xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert,    &distilbert, &electra,     &gpt2, &modernbert, &nomic_bert, &eurobert,
-    &roberta, &camembert,  &xlm_roberta, &esm,  &mpnet,      &albert,     &bilstm,
+    &bert,      &distilbert,  &electra, &gpt2,  &modernbert, &nomic_bert, &eurobert, &roberta,
+    &camembert, &xlm_roberta, &esm,     &mpnet, &albert,     &deberta,    &bilstm,
 };
 
 }  // namespace

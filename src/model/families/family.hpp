@@ -173,13 +173,18 @@ void read_rotary_theta(ConfigReader& reader, const char* key, const std::string&
 /// Adds a sentence if rotary positions cannot rotate heads of this size.
 void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
+/// The same, of the EncoderSettings among a family's own.
+void check_encoder(const ModelConfig& config, const EncoderSettings& own, core::ProblemList& problems);
 /// check_encoder() without the activation. `embedding_dropout`: the key of that number.
 void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems,
                            const char* embedding_dropout = "embd_pdrop");
 /// Dropout, epsilon and, last, classifier_dropout.
 std::span<const OwnNumber> encoder_numbers();
 
-/// Keys of config.json for sizes and EncoderSettings, under their own names.
+/// Keys of config.json for sizes and EncoderSettings, under their own names, but that of the classifier's dropout.
+void read_encoder_keys(ConfigReader& reader, ModelConfig& config, EncoderSettings& own);
+void write_encoder_keys(const ModelConfig& config, const EncoderSettings& own, nlohmann::json& root);
+/// With classifier_dropout.
 void write_encoder_keys(const ModelConfig& config, nlohmann::json& root);
 
 // What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in
