@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/tokenize/characters.hpp"
+#include "bert_hpc/tokenize/composition.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -111,6 +112,20 @@ class Decomposer {
   std::size_t next_ = 0;  // byte of the next character whose origin is taken
 };
 
+void compose(const OriginText& text, OriginText& to) {
+  NormalizedText composed;
+  tokenize::compose(text.bytes, composed);
+  to.bytes += composed.bytes;
+  if (text.origins.empty()) return;
+  std::vector<std::size_t> offsets;  // of the text's characters
+  each_character(text.bytes, [&](char32_t, std::size_t offset, std::size_t) { offsets.push_back(offset); });
+  std::size_t character = 0;
+  each_character(composed.bytes, [&](char32_t, std::size_t, std::size_t size) {
+    const auto number = static_cast<std::size_t>(composed.origins[character++]);
+    to.origins.insert(to.origins.end(), size, text.origins[offsets[number]]);
+  });
+}
+
 void decompose(const OriginText& text, OriginText& to) {
   Decomposer decomposer(text, to);
   each_character(text.bytes, [&](char32_t point, std::size_t, std::size_t) { decomposer.add(point); });
@@ -143,12 +158,15 @@ void lowercase(const OriginText& text, OriginText& to) {
 }  // namespace
 
 bool leaves(CharacterStep step, std::string_view text) {
+  if (step == CharacterStep::compose) return is_composed(text);
   if (!is_ascii(text)) return false;
   return step != CharacterStep::lowercase || std::none_of(text.begin(), text.end(), is_upper);
 }
 
 void apply(CharacterStep step, const OriginText& text, OriginText& to) {
   switch (step) {
+    case CharacterStep::compose:
+      return compose(text, to);
     case CharacterStep::decompose:
       return decompose(text, to);
     case CharacterStep::strip_accents:

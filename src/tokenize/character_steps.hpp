@@ -1,6 +1,6 @@
-// Steps of a normalizer that change single characters, as Hugging Face's NFKD, StripAccents and Lowercase:
-// compatibility decomposition in canonical order (Unicode Standard Annex 15), without combining marks, in lower case.
-// Internal to the module.
+// Steps of a normalizer that change single characters, as Hugging Face's NFC, NFKD, StripAccents and Lowercase:
+// canonical composition, compatibility decomposition in canonical order (Unicode Standard Annex 15), without combining
+// marks, in lower case. Internal to the module.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace bert_hpc::tokenize {
 
-enum class CharacterStep { decompose, strip_accents, lowercase };
+enum class CharacterStep { compose, decompose, strip_accents, lowercase };
 
 /// Whether the text, well-formed UTF-8, is left as it is for certain.
 bool leaves(CharacterStep step, std::string_view text);

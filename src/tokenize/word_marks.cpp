@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "bert_hpc/tokenize/characters.hpp"
 #include "character_map.hpp"
 #include "character_steps.hpp"
 
@@ -38,6 +39,8 @@ bool ends_in_blank(std::string_view text) {
 /// The step if it changes single characters.
 std::optional<CharacterStep> character_step(TextStep::Kind kind) {
   switch (kind) {
+    case TextStep::Kind::compose:
+      return CharacterStep::compose;
     case TextStep::Kind::decompose:
       return CharacterStep::decompose;
     case TextStep::Kind::strip_accents:
@@ -49,12 +52,30 @@ std::optional<CharacterStep> character_step(TextStep::Kind kind) {
   }
 }
 
+/// The next run of blanks that is longer than one, or one that is a line end or a tab; as next_match().
+std::pair<std::size_t, std::size_t> next_blanks(std::string_view text, std::size_t from) {
+  for (std::size_t begin = from; begin < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[begin]);
+    if (byte > ' ' && byte < 0x80) {
+      ++begin;
+      continue;
+    }
+    const std::size_t size = blank_size(text, begin);
+    std::size_t end = begin + size;
+    for (std::size_t next = size; end < text.size() && next > 0; end += next) next = blank_size(text, end);
+    if (byte == '\n' || byte == '\r' || byte == '\t' || end > begin + size) return {begin, end};
+    begin += size > 0 ? size : character_size(text, begin);
+  }
+  return {text.size(), text.size()};
+}
+
 /// Bytes [begin, end) that a step replaces, the first from `from` on; begin = the text's size: none.
 std::pair<std::size_t, std::size_t> next_match(const TextStep& step, std::string_view text, std::size_t from) {
   if (step.kind == TextStep::Kind::replace) {
     const std::size_t at = text.find(step.from, from);
     return at == std::string_view::npos ? std::pair(text.size(), text.size()) : std::pair(at, at + step.from.size());
   }
+  if (step.kind == TextStep::Kind::merge_blanks) return next_blanks(text, from);
   const std::size_t at = text.find("  ", from);
   if (at == std::string_view::npos) return {text.size(), text.size()};
   return {at, std::min(text.find_first_not_of(' ', at), text.size())};
@@ -184,6 +205,12 @@ bool MarkedWords::changes(std::string_view text) const {
     }
   }
   return false;
+}
+
+bool MarkedWords::is_punctuation(std::string_view text, std::size_t at) {
+  const auto* begin = reinterpret_cast<const unsigned char*>(text.data()) + at;
+  const char32_t point = decode_utf8(begin, begin + (text.size() - at));
+  return (character_table().flags(point) & character_flag::punctuation) != 0;
 }
 
 /// Makes normal_ of the text.

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "character_map.hpp"
 #include "json_sections.hpp"
 
@@ -15,14 +16,21 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
-constexpr const char* runs_of_spaces = " {2,}";
+/// Steps that replace what a regular expression finds.
+struct PatternStep {
+  TextStep::Kind kind;
+  const char* regex;
+};
+constexpr PatternStep pattern_steps[] = {{TextStep::Kind::merge_runs, " {2,}"},
+                                         {TextStep::Kind::merge_blanks, R"(\s{2,}|[\n\r\t])"}};
 
 /// Steps without settings, by their type.
 struct PlainStep {
   TextStep::Kind kind;
   const char* type;
 };
-constexpr PlainStep plain_steps[] = {{TextStep::Kind::decompose, "NFKD"},
+constexpr PlainStep plain_steps[] = {{TextStep::Kind::compose, "NFC"},
+                                     {TextStep::Kind::decompose, "NFKD"},
                                      {TextStep::Kind::strip_accents, "StripAccents"},
                                      {TextStep::Kind::lowercase, "Lowercase"}};
 
@@ -32,6 +40,13 @@ struct MarkName {
 };
 constexpr MarkName mark_names[] = {
     {WordMark::always, "always"}, {WordMark::first, "first"}, {WordMark::never, "never"}};
+
+/// What a Replace may look for, for messages.
+std::string known_patterns() {
+  std::vector<std::string> patterns = {"texts"};
+  for (const PatternStep& one : pattern_steps) patterns.push_back(shown(one.regex));
+  return core::listed(patterns, "and", false);
+}
 
 void read_normalizer(const json& given, MarkedForm& form, const char* model, Problems& problems) {
   for (const json& element : elements_of(given, "normalizers")) {
@@ -62,17 +77,20 @@ void read_normalizer(const json& given, MarkedForm& form, const char* model, Pro
       const json& pattern = member(element, "pattern");
       const json &text = member(pattern, "String"), &regex = member(pattern, "Regex");
       const std::string content = member(element, "content").get<std::string>();
-      if (regex == runs_of_spaces) {
-        form.marks.steps.push_back({.kind = TextStep::Kind::merge_runs, .to = content});
+      const auto* const known = std::find_if(std::begin(pattern_steps), std::end(pattern_steps),
+                                             [&](const PatternStep& one) { return regex == one.regex; });
+      if (known != std::end(pattern_steps)) {
+        form.marks.steps.push_back({.kind = known->kind, .to = content});
       } else if (text.is_string() && !text.get_ref<const std::string&>().empty()) {
         form.marks.steps.push_back({.kind = TextStep::Kind::replace, .from = text.get<std::string>(), .to = content});
       } else {
-        problems.push_back("its normalizer replaces " + shown(pattern) + "; this version reads texts and \" {2,}\".");
+        problems.push_back("its normalizer replaces " + shown(pattern) + "; this version reads " + known_patterns() +
+                           ".");
       }
     } else {
       problems.push_back(
           "its normalizer is " + type_of(element) +
-          "; this version reads Lowercase, NFKD, Precompiled, Prepend, Replace, Strip and StripAccents before " +
+          "; this version reads Lowercase, NFC, NFKD, Precompiled, Prepend, Replace, Strip and StripAccents before " +
           model + ".");
     }
   }
@@ -103,20 +121,34 @@ void read_metaspace(const json& metaspace, WordMarks& marks, Problems& problems)
   }
 }
 
+/// Reads what stands before a Metaspace; false if that is not computed.
+bool read_splits(const std::vector<json>& elements, WordMarks& marks) {
+  for (const json& element : elements) {
+    const json& behavior = member(element, "behavior");
+    if (has_type(element, "WhitespaceSplit")) {
+      marks.splits_blanks = true;
+    } else if (has_type(element, "Punctuation") && (behavior.is_null() || behavior == "Isolated")) {
+      marks.splits_punctuation = true;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 void read_pre_tokenizer(const json& given, WordMarks& marks, const char* model, bool needs_metaspace,
                         Problems& problems) {
   const std::vector<json> elements = elements_of(given, "pretokenizers");
   marks.has_metaspace = !elements.empty() && has_type(elements.back(), "Metaspace");
-  marks.splits_blanks = elements.size() == 2 && has_type(elements[0], "WhitespaceSplit");
+  const bool reads_splits = marks.has_metaspace && read_splits({elements.begin(), elements.end() - 1}, marks);
   marks.splits_spaces = !needs_metaspace && elements.size() == 1 && elements[0] == split_behind_spaces();
   const bool is_none = !needs_metaspace && elements.empty();
-  const bool has_only_metaspace = marks.has_metaspace && (elements.size() == 1 || marks.splits_blanks);
-  if (has_only_metaspace) return read_metaspace(elements.back(), marks, problems);
+  if (reads_splits) return read_metaspace(elements.back(), marks, problems);
   if (is_none || marks.splits_spaces) return;
   std::string names;
   for (const json& element : elements) names += (names.empty() ? "" : ", ") + type_of(element);
   problems.push_back("its pre_tokenizer is " + (names.empty() ? "missing" : names) +
-                     "; this version reads Metaspace, alone or behind WhitespaceSplit, " +
+                     "; this version reads Metaspace, alone or behind WhitespaceSplit and Punctuation (Isolated), " +
                      (needs_metaspace ? "" : "or a Split at \" \" with the behavior MergedWithPrevious, or none, ") +
                      "before " + model + ".");
 }
@@ -160,6 +192,10 @@ ordered_json normalizer_of(const MarkedForm& form) {
     for (const PlainStep& plain : plain_steps) {
       if (step.kind == plain.kind) elements.push_back({{"type", plain.type}});
     }
+    for (const PatternStep& known : pattern_steps) {
+      if (step.kind != known.kind) continue;
+      elements.push_back({{"type", "Replace"}, {"pattern", {{"Regex", known.regex}}}, {"content", step.to}});
+    }
     switch (step.kind) {
       case TextStep::Kind::map:
         elements.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", form.character_map}});
@@ -169,9 +205,6 @@ ordered_json normalizer_of(const MarkedForm& form) {
         break;
       case TextStep::Kind::prepend:
         elements.push_back({{"type", "Prepend"}, {"prepend", step.to}});
-        break;
-      case TextStep::Kind::merge_runs:
-        elements.push_back({{"type", "Replace"}, {"pattern", {{"Regex", runs_of_spaces}}}, {"content", step.to}});
         break;
       case TextStep::Kind::replace:
         elements.push_back({{"type", "Replace"}, {"pattern", {{"String", step.from}}}, {"content", step.to}});
@@ -192,11 +225,12 @@ ordered_json pre_tokenizer_of(const WordMarks& marks) {
                                   {"replacement", std::string(word_mark)},
                                   {"prepend_scheme", name_of(marks.mark)},
                                   {"split", marks.splits_marks}};
-  if (!marks.splits_blanks) return metaspace;
-  ordered_json both = ordered_json::array();
-  both.push_back({{"type", "WhitespaceSplit"}});
-  both.push_back(metaspace);
-  return {{"type", "Sequence"}, {"pretokenizers", both}};
+  ordered_json elements = ordered_json::array();
+  if (marks.splits_blanks) elements.push_back({{"type", "WhitespaceSplit"}});
+  if (marks.splits_punctuation) elements.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
+  if (elements.empty()) return metaspace;
+  elements.push_back(metaspace);
+  return {{"type", "Sequence"}, {"pretokenizers", elements}};
 }
 
 }  // namespace
@@ -225,6 +259,7 @@ json sections_of(const MarkedForm& form) {
   return {{"character_map", form.character_map},
           {"steps", steps},
           {"splits_blanks", form.marks.splits_blanks},
+          {"splits_punctuation", form.marks.splits_punctuation},
           {"splits_spaces", form.marks.splits_spaces},
           {"has_metaspace", form.marks.has_metaspace},
           {"splits_marks", form.marks.splits_marks},
@@ -236,6 +271,7 @@ json sections_of(const MarkedForm& form) {
 MarkedForm marked_form_of(const json& sections) {
   MarkedForm form{.character_map = sections.at("character_map").get<std::string>(),
                   .marks = {.splits_blanks = sections.at("splits_blanks").get<bool>(),
+                            .splits_punctuation = sections.at("splits_punctuation").get<bool>(),
                             .splits_spaces = sections.at("splits_spaces").get<bool>(),
                             .has_metaspace = sections.at("has_metaspace").get<bool>(),
                             .splits_marks = sections.at("splits_marks").get<bool>(),

@@ -1,6 +1,6 @@
 // Text that is normalized and cut into words whose blanks are the character "▁", as SentencePiece's models have it
-// (Kudo and Richardson 2018, arXiv:1808.06226), with Hugging Face's steps: normalizers, WhitespaceSplit, Split,
-// Metaspace.
+// (Kudo and Richardson 2018, arXiv:1808.06226), with Hugging Face's steps: normalizers, WhitespaceSplit,
+// Punctuation, Split, Metaspace.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,10 @@ struct TextStep {
     map,            ///< by the CharacterMap
     strip,          ///< blanks at the ends go
     merge_runs,     ///< two or more spaces become `to`
+    merge_blanks,   ///< two or more blanks become `to`, and so does a line end or a tab
     replace,        ///< `from` becomes `to`
     prepend,        ///< `to` is put before a text that is not empty
+    compose,        ///< canonical composition (NFC)
     decompose,      ///< compatibility decomposition (NFKD)
     strip_accents,  ///< combining marks go
     lowercase,
@@ -38,6 +40,8 @@ struct TextStep {
   Kind kind = Kind::map;
   bool left = false, right = false;  ///< strip: which ends
   std::string from{}, to{};
+
+  bool operator==(const TextStep&) const = default;
 };
 
 /// Texts before which Metaspace puts "▁", unless they begin with it or with a space.
@@ -47,11 +51,14 @@ enum class WordMark { always, first, never };
 struct WordMarks {
   std::shared_ptr<const CharacterMap> map{};  ///< of the steps; leaves all text as it is without a table
   std::vector<TextStep> steps{};
-  bool splits_blanks = false;  ///< text is cut at blanks, which go, before spaces become "▁"
-  bool splits_spaces = false;  ///< text is cut behind each space
-  bool has_metaspace = true;   ///< spaces become "▁", as `mark` and `splits_marks` say
-  bool splits_marks = true;    ///< text is cut before each "▁"
+  bool splits_blanks = false;       ///< text is cut at blanks, which go, before spaces become "▁"
+  bool splits_punctuation = false;  ///< text is cut around each punctuation mark, before spaces become "▁"
+  bool splits_spaces = false;       ///< text is cut behind each space
+  bool has_metaspace = true;        ///< spaces become "▁", as `mark` and `splits_marks` say
+  bool splits_marks = true;         ///< text is cut before each "▁"
   WordMark mark = WordMark::always;
+
+  bool operator==(const WordMarks&) const = default;
 };
 
 /// The text that the steps make of one in UTF-8.
@@ -133,6 +140,7 @@ class MarkedWords {
   std::string_view valid(std::string_view text);
   bool changes(std::string_view text) const;
   void normalize(std::string_view text, bool with_origins);
+  static bool is_punctuation(std::string_view text, std::size_t at);
 
   /// take(piece) for the pieces of text[begin, end). begins_text: the whole text begins with it.
   template <class Take>
@@ -182,14 +190,21 @@ class MarkedWords {
       }
       return;
     }
-    if (!marks_.splits_blanks) return each_marked(text, from, to, begins_text(from), take);
+    if (!marks_.splits_blanks && !marks_.splits_punctuation) {
+      return each_marked(text, from, to, begins_text(from), take);
+    }
+    const auto split_blank = [&](std::size_t at) { return marks_.splits_blanks ? blank_size(text, at) : 0; };
+    const auto stands_alone = [&](std::size_t at) { return marks_.splits_punctuation && is_punctuation(text, at); };
     for (std::size_t at = from; at < to;) {
-      if (const std::size_t size = blank_size(text, at); size > 0) {
+      if (const std::size_t size = split_blank(at); size > 0) {
         at += size;
         continue;
       }
       const std::size_t begin = at;
-      while (at < to && blank_size(text, at) == 0) at += character_size(text, at);
+      at += character_size(text, at);
+      if (!stands_alone(begin)) {
+        while (at < to && split_blank(at) == 0 && !stands_alone(at)) at += character_size(text, at);
+      }
       each_marked(text, begin, at, begins_text(begin), take);
     }
   }

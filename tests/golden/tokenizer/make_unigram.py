@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes unigram.json: ids and offsets of hostile texts as Hugging Face's tokenizers gives them, for Unigram tokenizers of
-each form (XLM-RoBERTa's, those that Transformers converts, ALBERT's, without a normalizer, with tokens of bytes). SentencePiece
-trains vocabularies of a few hundred pieces here, with a small table of characters.
+each form (XLM-RoBERTa's, those that Transformers converts, ALBERT's, DeBERTa's as Transformers 4 and 5 have them, without a
+normalizer, with tokens of bytes). SentencePiece trains vocabularies of a few hundred pieces here, with a small table of characters.
 
 Run: python make_unigram.py > unigram.json    (needs tokenizers, sentencepiece and protobuf)
 """
@@ -22,6 +22,8 @@ RULES = ["9\t20", "A\t20", "D\t20", "D A\t20", "A0\t20", "3000\t20", "2003\t20",
          "FF21\t41", "FF22\t42", "FF11\t31", "FB01\t66 69", "2026\t2E 2E 2E", "65 301\tE9", "61 308\tE4", "B2\t32", "2460\t31",
          "17F\t73", "212A\t4B", "E33\tE4D E32", "AC00\t1100 1161", "FE0F\t"]
 MARK = "▁"
+# DeBERTa's special tokens, whose ids are those of SentencePiece's model.
+DEBERTA = {"pad_id": 0, "pad_piece": "[PAD]", "bos_id": 1, "bos_piece": "[CLS]", "eos_id": 2, "eos_piece": "[SEP]", "unk_id": 3, "unk_piece": "[UNK]"}
 
 
 def trained(character_map=None, **options):
@@ -49,12 +51,33 @@ def tokenizer_of(model, byte_fallback=False):
     return tokenizer
 
 
+def deberta_of(model):
+    """DeBERTa's, without normalizer and pre-tokenizer."""
+    tokenizer = Tokenizer(models.Unigram([(piece.piece, piece.score) for piece in model.pieces], unk_id=3))
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")])
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 1), ("[SEP]", 2)])
+    return tokenizer
+
+
 def charsmap(model):
     return normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap)
 
 
 def split(**options):
     return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement=MARK, **options)])
+
+
+def deberta_forms(model):
+    """As Transformers 4 and 5 convert DeBERTa's model, and with text that is split further."""
+    spaces = [normalizers.Strip(), charsmap(model), normalizers.Replace(Regex(" {2,}"), " ")]
+    blanks = [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(), normalizers.Strip(left=False, right=True)]
+    always, first = (pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme=scheme) for scheme in ("always", "first"))
+    further = [pre_tokenizers.Punctuation(behavior="isolated"), pre_tokenizers.WhitespaceSplit(), first]
+    for name, normalizer, pre_tokenizer in (("deberta 4", spaces, [always]), ("deberta 5", blanks, [always]),
+                                            ("deberta, split", [normalizers.Lowercase(), *blanks], further)):
+        tokenizer = deberta_of(model)
+        tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Sequence(normalizer), pre_tokenizers.Sequence(pre_tokenizer)
+        yield name, tokenizer
 
 
 def forms(character_map=None, **options):
@@ -91,6 +114,7 @@ def forms(character_map=None, **options):
     decomposed.normalizer = normalizers.NFKD()
     decomposed.pre_tokenizer = split(prepend_scheme="always")
     yield "decomposed", decomposed
+    yield from deberta_forms(trained(character_map, **DEBERTA, **options))
     fallen = trained(character_map, byte_fallback=True, vocab_size=420)
     bytes_ = tokenizer_of(fallen, byte_fallback=True)
     bytes_.normalizer, bytes_.pre_tokenizer = charsmap(fallen), split(prepend_scheme="always")
@@ -105,7 +129,8 @@ def texts():
     random.seed(2)
     pools = [*POOLS, OWN, ["chickens", "monkeys", "bananas", "return", " the ", "  "]]
     yield from ("", " ", "  ", " a", "a ", "\n", "Hello world", "<mask>", "a<mask>b", " <mask> the", "the  <mask>", TEXT, "ab" * 200, "=" * 300,
-                f"{MARK}a {MARK}", f"{MARK}{MARK}", "\u00ad", "\u00adthe", "the\u00ad", "a\u00ad\u00adb c", "e\u0301e\u0301", "\r\n\r\n", "a\r\nb")
+                f"{MARK}a {MARK}", f"{MARK}{MARK}", "\u00ad", "\u00adthe", "the\u00ad", "a\u00ad\u00adb c", "e\u0301e\u0301", "\r\n\r\n", "a\r\nb",
+                "the [MASK] \n[SEP]a[UNK]", "don't! (\u00a0a\u2028b) \u3002c\t", "\ta ,\u00a0\u3001b\x85\x85c\x0bd\u2003")
     for _ in range(120):
         yield "".join(random.choice(random.choice(pools)) for _ in range(random.randint(1, 25)))
 

@@ -170,17 +170,17 @@ TEST_CASE("all of tokenizer.json counts for BPE with ▁, whatever class tokeniz
 TEST_CASE("what a tokenizer.json of BPE with ▁ has that is not computed is named") {
   const auto has = [](const char* text) { return ContainsSubstring(text); };
   CHECK(problem_after([](json&) {}) == "no problem");
-  CHECK_THAT(
-      problem_after([](json& d) {
-        d["normalizer"] = {{"type", "NFC"}};
-      }),
-      has("its normalizer is of type \"NFC\"; this version reads Lowercase, NFKD, Precompiled, Prepend, Replace, "
-          "Strip and StripAccents before BPE."));
+  CHECK_THAT(problem_after([](json& d) {
+               d["normalizer"] = {{"type", "NFD"}};
+             }),
+             has("its normalizer is of type \"NFD\"; this version reads Lowercase, NFC, NFKD, Precompiled, Prepend, "
+                 "Replace, Strip and StripAccents before BPE."));
   CHECK_THAT(problem_after([](json& d) {
                d["pre_tokenizer"] = {{"type", "Whitespace"}};
              }),
              has("its pre_tokenizer is of type \"Whitespace\"; this version reads Metaspace, alone or behind "
-                 "WhitespaceSplit, or a Split at \" \" with the behavior MergedWithPrevious, or none, before BPE."));
+                 "WhitespaceSplit and Punctuation (Isolated), or a Split at \" \" with the behavior "
+                 "MergedWithPrevious, or none, before BPE."));
   CHECK_THAT(problem_after([](json& d) {
                d["pre_tokenizer"] = golden().named("split")["tokenizer"]["pre_tokenizer"];
                d["pre_tokenizer"]["behavior"] = "Isolated";
