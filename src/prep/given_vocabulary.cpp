@@ -44,8 +44,8 @@ namespace {
 std::unique_ptr<tokenize::Tokenizer> load_file(const PrepConfig& config, const std::string& file) {
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
   if (kind.read_file == nullptr) {
-    const std::string own =
-        core::listed(std::vector<std::string>(kind.own_files.begin(), kind.own_files.end()), "and", false);
+    const std::string own = core::listed(std::vector<std::string>(kind.own_files.begin(), kind.own_files.end()),
+                                         kind.converts_files ? "or" : "and", false);
     throw Error(ExitCode::files, file + ": cannot be read as a vocabulary of a " + kind.title +
                                      " tokenizer; give a folder" +
                                      (own.empty() ? " or a tokenizer.json." : ", a tokenizer.json or " + own + "."));

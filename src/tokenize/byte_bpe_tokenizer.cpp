@@ -165,9 +165,9 @@ std::unique_ptr<VocabularyTrainer> byte_bpe_trainer(const TokenizerSettings& set
 }
 
 /// Without a tokenizer.json: RoBERTa's tokenizer or GPT-2's, by the special tokens of the vocabulary.
-void read_vocabulary_and_merges(const std::string& folder, const ConfigFile&, TokenizerParts& parts,
+void read_vocabulary_and_merges(const std::string& vocabulary, const ConfigFile&, TokenizerParts& parts,
                                 std::vector<std::string>&) {
-  const std::string vocabulary = folder + "/vocab.json", merges = folder + "/merges.txt";
+  const std::string merges = std::filesystem::path(vocabulary).replace_filename("merges.txt").string();
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(merges, ignored)) {
     throw Error(ExitCode::files, merges + ": is missing; a BPE tokenizer needs it beside vocab.json.");

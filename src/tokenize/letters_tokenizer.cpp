@@ -234,8 +234,8 @@ std::string letters_problem(const std::string&, const std::string& text) {
   return std::string("no vocabulary of letters, which has ") + usual_cls + " and " + usual_eos;
 }
 
-void read_own_files(const std::string& folder, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
-  parts.vocabulary = stripped_lines(folder + "/vocab.txt");
+void read_own_files(const std::string& file, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
+  parts.vocabulary = stripped_lines(file);
   const auto name = [&](const char* role, const char* usual) {
     const auto stated = parts.special_tokens.find(role);
     return stated == parts.special_tokens.end() ? usual : stated->second;

@@ -12,12 +12,14 @@ namespace fs = std::filesystem;
 std::string missing_tokenizer(const std::string& path) {
   const std::string type = model_type_of(path);
   std::string text =
-      path + ": holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, and no vocab.json with merges.txt.";
+      path +
+      ": holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, no spm.model, and no vocab.json with "
+      "merges.txt.";
   std::error_code ignored;
   if (fs::exists(path + "/merges.txt", ignored)) {
     return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2), whose vocab.json is missing.";
   }
-  for (const char* const name : {"spiece.model", "spm.model", "tokenizer.model"}) {
+  for (const char* const name : {"spiece.model", "tokenizer.model"}) {
     if (fs::exists(path + "/" + name, ignored)) text += std::string(" Its ") + name + " is not read.";
   }
   if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";

@@ -3,6 +3,7 @@
 #include "sentencepiece_files.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -27,21 +28,23 @@ using Pieces = std::vector<ScoredPiece>;
 
 constexpr std::int64_t longest_model = std::int64_t{64} << 20;  // bytes; XLM-RoBERTa's has 5 MB
 
-/// The special tokens by role. Those of bos_token and eos_token stand around texts.
+/// The special tokens by role.
 struct SpecialTokens {
   AddedToken bos{}, eos{}, unk{}, sep{}, pad{}, cls{}, mask{};
 };
 
 struct SpecialName {
   const char* role;
-  const char* usual;
+  const char *roberta, *bert;  // usual names
   AddedToken SpecialTokens::*token;
 };
 /// In the order in which tokens that the vocabulary lacks get ids.
-constexpr SpecialName special_names[] = {{"bos", "<s>", &SpecialTokens::bos},     {"eos", "</s>", &SpecialTokens::eos},
-                                         {"unk", "<unk>", &SpecialTokens::unk},   {"sep", "</s>", &SpecialTokens::sep},
-                                         {"pad", "<pad>", &SpecialTokens::pad},   {"cls", "<s>", &SpecialTokens::cls},
-                                         {"mask", "<mask>", &SpecialTokens::mask}};
+constexpr SpecialName special_names[] = {
+    {"bos", "<s>", "[CLS]", &SpecialTokens::bos},       {"eos", "</s>", "[SEP]", &SpecialTokens::eos},
+    {"unk", "<unk>", "[UNK]", &SpecialTokens::unk},     {"sep", "</s>", "[SEP]", &SpecialTokens::sep},
+    {"pad", "<pad>", "[PAD]", &SpecialTokens::pad},     {"cls", "<s>", "[CLS]", &SpecialTokens::cls},
+    {"mask", "<mask>", "[MASK]", &SpecialTokens::mask},
+};
 
 ScoredPiece scored(const std::string& text, double score = 0) {
   return {text, score, true};
@@ -54,40 +57,118 @@ const AddedToken* find_token(const std::vector<AddedToken>& tokens, const std::s
   return found == tokens.end() ? nullptr : &*found;
 }
 
-/// The pieces before those of the model. Both classes have the ids of fairseq's dictionaries, where unk is 3.
-Pieces xlm_roberta_begin(const SpecialTokens& special) {
-  return {scored(special.bos.content), scored(special.pad.content), scored(special.eos.content),
-          scored(special.unk.content)};
+/// Pieces, those of the model from the one of this index on, and the mask.
+Pieces fairseq_pieces(Pieces pieces, const SentencePieceModel& model, std::size_t first, const SpecialTokens& special) {
+  for (std::size_t i = first; i < model.pieces.size(); ++i) {
+    pieces.push_back(scored(model.pieces[i].text, model.pieces[i].score));
+  }
+  pieces.push_back(scored(special.mask.content));
+  return pieces;
 }
-Pieces camembert_begin(const SpecialTokens& special) {
-  return {scored("<s>NOTUSED"), scored(special.pad.content), scored("</s>NOTUSED"), scored(special.unk.content),
-          scored("<unk>NOTUSED", -100)};
+
+/// Vocabularies of classes. Two have the ids of fairseq's dictionaries, where unk is 3, and the third those of the
+/// model.
+Pieces xlm_roberta_pieces(const SentencePieceModel& model, const SpecialTokens& special) {
+  return fairseq_pieces({scored(special.bos.content), scored(special.pad.content), scored(special.eos.content),
+                         scored(special.unk.content)},
+                        model, 3, special);
+}
+Pieces camembert_pieces(const SentencePieceModel& model, const SpecialTokens& special) {
+  return fairseq_pieces({scored("<s>NOTUSED"), scored(special.pad.content), scored("</s>NOTUSED"),
+                         scored(special.unk.content), scored("<unk>NOTUSED", -100)},
+                        model, 1, special);
+}
+Pieces deberta_pieces(const SentencePieceModel& model, const SpecialTokens&) {
+  Pieces pieces;
+  for (const SentencePieceModel::Piece& piece : model.pieces) pieces.push_back(scored(piece.text, piece.score));
+  return pieces;
+}
+
+/// How classes normalize and cut text.
+WordMarks fairseq_marks(const SentencePieceModel& model, const json& config) {
+  WordMarks marks{.splits_blanks = true};
+  if (!model.character_map.empty()) marks.steps.push_back({.kind = TextStep::Kind::map});
+  if (!is_on(config, "add_prefix_space", true)) marks.mark = WordMark::never;
+  return marks;
+}
+/// The model's table of characters is not used: Transformers 4 applied it instead of composition.
+WordMarks deberta_marks(const SentencePieceModel&, const json& config) {
+  WordMarks marks{.splits_punctuation = is_on(config, "split_by_punct", false)};
+  if (is_on(config, "do_lower_case", false)) marks.steps.push_back({.kind = TextStep::Kind::lowercase});
+  marks.steps.push_back({.kind = TextStep::Kind::merge_blanks, .to = " "});
+  marks.steps.push_back({.kind = TextStep::Kind::compose});
+  marks.steps.push_back({.kind = TextStep::Kind::strip, .right = true});
+  if (!is_on(config, "add_prefix_space", true)) marks.mark = WordMark::first;
+  return marks;
+}
+
+/// "[CLS] a [SEP] b [SEP]", whose second text has token type 1.
+const SequenceTemplate& deberta_sequence() {
+  static const SequenceTemplate sequence = [] {
+    SequenceTemplate made;
+    made.before = {&SpecialIds::cls};
+    made.after = made.between = made.after_pair = {&SpecialIds::sep};
+    made.second_type = 1;
+    return made;
+  }();
+  return sequence;
 }
 
 /// A class of Transformers.
 struct Conversion {
   const char* name;        // or with "Fast" behind it
   const char* model_type;  // of its models, whose folders need not name the class
-  Pieces (*begin)(const SpecialTokens& special);
-  std::size_t left_out;  // first pieces of the model, which are among those before it
+  const char* file;
+  const char* SpecialName::*usual;  // names of the special tokens that files do not state
   bool mask_takes_blanks;
+  Pieces (*pieces)(const SentencePieceModel& model, const SpecialTokens& special);
+  WordMarks (*marks)(const SentencePieceModel& model, const json& config);
+  const SequenceTemplate& (*sequence)();
+  AddedToken SpecialTokens::*first;  // the token before texts
+  AddedToken SpecialTokens::*last;   // and the one behind them
+  const char* vocab_type;            // that tokenizer_config.json may state; null: it states none
+  bool has_own_unknown;              // of the model; else it is the piece 3
+  bool takes_marks_of_json;          // reads normalizer and pre-tokenizer of a tokenizer.json
 };
 constexpr Conversion conversions[] = {
-    {"XLMRobertaTokenizer", "xlm-roberta", xlm_roberta_begin, 3, false},
-    {"CamembertTokenizer", "camembert", camembert_begin, 1, true},
+    {"XLMRobertaTokenizer", "xlm-roberta", sentencepiece_bpe_name, &SpecialName::roberta, false, xlm_roberta_pieces,
+     fairseq_marks, roberta_sequence, &SpecialTokens::bos, &SpecialTokens::eos, nullptr, false, true},
+    {"CamembertTokenizer", "camembert", sentencepiece_bpe_name, &SpecialName::roberta, true, camembert_pieces,
+     fairseq_marks, roberta_sequence, &SpecialTokens::bos, &SpecialTokens::eos, nullptr, false, true},
+    {"DebertaV2Tokenizer", "deberta-v2", spm_name, &SpecialName::bert, false, deberta_pieces, deberta_marks,
+     deberta_sequence, &SpecialTokens::cls, &SpecialTokens::sep, "spm", true, false},
 };
 
-/// Null, and a problem, for other classes.
-const Conversion* conversion_of(const ConfigFile& config, const std::string& folder, std::string& problem) {
+/// The tokenizer_class that the folder states; "" if it does not.
+std::string stated_class(const ConfigFile& config) {
   const json& stated = member(config.json, "tokenizer_class");
-  std::string name = stated.is_string() ? stated.get<std::string>() : "", type = model_type_of(folder);
+  return stated.is_string() ? stated.get<std::string>() : "";
+}
+
+/// Null for other classes.
+const Conversion* find_conversion(const ConfigFile& config, const std::string& folder) {
+  const std::string name = stated_class(config), type = model_type_of(folder);
   constexpr std::string_view fast = "Fast";
   const std::string own = name.ends_with(fast) ? name.substr(0, name.size() - fast.size()) : name;
-  std::vector<std::string> classes;
   for (const Conversion& one : conversions) {
     if (name.empty() ? type == one.model_type : own == one.name) return &one;
-    classes.emplace_back(one.name);
   }
+  return nullptr;
+}
+
+/// Null, and a problem, for other classes, and those whose models have another name than `file`.
+const Conversion* conversion_of(const ConfigFile& config, const std::string& folder, const std::string& file,
+                                std::string& problem) {
+  const Conversion* const found = find_conversion(config, folder);
+  if (found != nullptr && file == found->file) return found;
+  if (found != nullptr) {
+    problem = "is no file of " + std::string(found->name) + ", whose model is " + found->file +
+              ": rename it, or remove it if the folder has both.";
+    return nullptr;
+  }
+  const std::string name = stated_class(config), type = model_type_of(folder);
+  std::vector<std::string> classes;
+  for (const Conversion& one : conversions) classes.emplace_back(one.name);
   problem = "belongs to " +
             (!name.empty()   ? "the class \"" + core::printable(name, 60) + "\" of tokenizer_config.json"
              : !type.empty() ? "a model with model_type = \"" + type + "\""
@@ -109,7 +190,7 @@ SpecialTokens special_tokens(const Conversion& conversion, const std::string& fo
     const json& given = newer.is_null() ? member(config.json, key.c_str()) : newer;
     AddedToken& token = special.*name.token;
     const bool is_mask = name.token == &SpecialTokens::mask;
-    token = {.content = name.usual, .lstrip = is_mask && conversion.mask_takes_blanks};
+    token = {.content = name.*conversion.usual, .lstrip = is_mask && conversion.mask_takes_blanks};
     if (given.is_string()) token.content = given.get<std::string>();
     if (given.is_object()) token = added_token_of(given).value_or(token);
     if (const AddedToken* const found = find_token(listed, token.content)) token = *found;
@@ -118,20 +199,33 @@ SpecialTokens special_tokens(const Conversion& conversion, const std::string& fo
   return special;
 }
 
+/// The id of unknown characters as the class has it; a problem if that is none.
+std::int32_t unknown_id(const Conversion& conversion, const SentencePieceModel& model, const Pieces& pieces,
+                        const SpecialTokens& special, std::string& problem) {
+  if (!conversion.has_own_unknown) return 3;
+  const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const ScoredPiece& piece) {
+    return piece.piece == special.unk.content && piece.score == 0;
+  });
+  if (found != pieces.end()) return static_cast<std::int32_t>(found - pieces.begin());
+  if (model.unknown < 0 || model.unknown >= std::ssize(pieces)) {
+    problem = "has the id " + std::to_string(model.unknown) + " for unknown characters, which is no id of its pieces.";
+  }
+  return model.unknown;
+}
+
 /// What the class computes beside the pieces' scores.
-UnigramForm form_of(const SentencePieceModel& model, const SpecialTokens& special, const json& config) {
-  UnigramForm form{.unknown = 3};
-  MarkedForm& text = form.text;
-  text.character_map = base64_text(model.character_map);
-  text.marks.splits_blanks = true;
-  if (!text.character_map.empty()) text.marks.steps.push_back({.kind = TextStep::Kind::map});
-  if (!is_on(config, "add_prefix_space", true)) text.marks.mark = WordMark::never;
+MarkedForm form_of(const Conversion& conversion, const SentencePieceModel& model, const SpecialTokens& special,
+                   const json& config) {
+  MarkedForm text{.marks = conversion.marks(model, config)};
+  const auto is_map = [](const TextStep& step) { return step.kind == TextStep::Kind::map; };
+  const bool has_map = std::any_of(text.marks.steps.begin(), text.marks.steps.end(), is_map);
+  if (has_map) text.character_map = base64_text(model.character_map);
   const auto name = [&](std::int32_t SpecialIds::*role) {
-    return role == &SpecialIds::cls ? special.bos.content : special.eos.content;
+    return (special.*(role == &SpecialIds::cls ? conversion.first : conversion.last)).content;
   };
-  text.single = template_list(roberta_sequence(), false, name);
-  text.pair = template_list(roberta_sequence(), true, name);
-  return form;
+  text.single = template_list(conversion.sequence(), false, name);
+  text.pair = template_list(conversion.sequence(), true, name);
+  return text;
 }
 
 /// The special tokens, and those of the model, unless tokenizer_config.json has a list that replaces them.
@@ -154,17 +248,25 @@ std::vector<AddedToken> added_tokens(const SentencePieceModel& model, const Spec
 
 }  // namespace
 
-void read_sentencepiece(const std::string& folder, const ConfigFile& config, TokenizerParts& parts,
+void read_sentencepiece(const std::string& file, const ConfigFile& config, TokenizerParts& parts,
                         std::vector<std::string>& problems) {
-  const std::string path = folder + "/" + sentencepiece_name;
+  const std::filesystem::path path = file;
+  const std::string folder = path.parent_path().string();
   std::string problem;
   const auto fails = [&] {
-    if (!problem.empty()) problems.push_back(path + ": " + problem);
+    if (!problem.empty()) problems.push_back(file + ": " + problem);
     return !problem.empty();
   };
-  const Conversion* const conversion = conversion_of(config, folder, problem);
+  const Conversion* const conversion = conversion_of(config, folder, path.filename().string(), problem);
   if (fails()) return;
-  const auto model = sentencepiece_model_of(core::read_text_file(path, longest_model), problem);
+  const json& type = member(config.json, "vocab_type");
+  if (conversion->vocab_type != nullptr && !type.is_null() && type != conversion->vocab_type) {
+    return problems.push_back(config.path + ": vocab_type is " + shown(type) + ", but " + path.filename().string() +
+                              " holds a vocabulary of the type \"" + conversion->vocab_type +
+                              "\": correct vocab_type, or remove " + path.filename().string() +
+                              " if it is not the model's.");
+  }
+  const auto model = sentencepiece_model_of(core::read_text_file(file, longest_model), problem);
   if (fails()) return;
   if (model->algorithm != SentencePieceModel::Algorithm::unigram) {
     constexpr const char* names[] = {"Unigram", "BPE", "word", "character"};
@@ -177,17 +279,26 @@ void read_sentencepiece(const std::string& folder, const ConfigFile& config, Tok
   std::vector<std::string> repeated;  // added_tokens_of_folder() has these problems too
   const std::vector<AddedToken> listed = listed_tokens(folder, config.json, repeated);
   const SpecialTokens special = special_tokens(*conversion, folder, config, listed);
-  Pieces pieces = conversion->begin(special);
-  for (std::size_t i = conversion->left_out; i < model->pieces.size(); ++i) {
-    pieces.push_back(scored(model->pieces[i].text, model->pieces[i].score));
-  }
-  pieces.push_back(scored(special.mask.content));
-  UnigramForm form = form_of(*model, special, config.json);
+  Pieces pieces = conversion->pieces(*model, special);
+  UnigramForm form{.unknown = unknown_id(*conversion, *model, pieces, special, problem),
+                   .text = form_of(*conversion, *model, special, config.json)};
+  if (fails()) return;
   parts.vocabulary = take_pieces(pieces, form, problem);
   if (fails()) return;
   parts.sections = text_of(form);
   parts.added = added_tokens(*model, special, config.json, listed);
   for (const SpecialName& name : special_names) parts.special_tokens[name.role] = (special.*name.token).content;
+}
+
+std::string sentencepiece_class_difference(const std::string& folder, const ConfigFile& config,
+                                           const TokenizerParts& parts) {
+  const Conversion* const conversion = find_conversion(config, folder);
+  if (conversion == nullptr || conversion->takes_marks_of_json) return {};
+  if (conversion->marks({}, config.json) == unigram_form_of(parts.sections).text.marks) return {};
+  return folder + "/tokenizer.json says how text is normalized and split, and " + conversion->name +
+         " of Transformers 5 does it otherwise, for it does not read that; tokenizer.json is used, as in Transformers "
+         "4. For the other way, load and save the folder in Python: transformers.AutoTokenizer.from_pretrained(\"" +
+         folder + "\").save_pretrained(DIR).";
 }
 
 }  // namespace bert_hpc::tokenize

@@ -9,11 +9,16 @@
 
 namespace bert_hpc::tokenize {
 
-inline constexpr const char* sentencepiece_name = "sentencepiece.bpe.model";
+inline constexpr const char* sentencepiece_bpe_name = "sentencepiece.bpe.model";
+inline constexpr const char* spm_name = "spm.model";  ///< of DeBERTa
 
 /// TokenizerKind::read_own_files of Unigram: the parts that the tokenizer.json has which Transformers makes of the
-/// folder. Problems: the model is damaged or not of Unigram, or its class is not known.
-void read_sentencepiece(const std::string& folder, const ConfigFile& config, TokenizerParts& parts,
+/// folder. Problems: the model is damaged or not of Unigram, or its class is not known or has another file.
+void read_sentencepiece(const std::string& file, const ConfigFile& config, TokenizerParts& parts,
                         std::vector<std::string>& problems);
+
+/// TokenizerKind::class_difference of Unigram.
+std::string sentencepiece_class_difference(const std::string& folder, const ConfigFile& config,
+                                           const TokenizerParts& parts);
 
 }  // namespace bert_hpc::tokenize

@@ -95,6 +95,7 @@ bool read_trainer(std::string_view bytes, SentencePieceModel& model) {
   Message message(bytes);
   for (Field field; message.next(field);) {
     if (field.is(3, Field::varint)) set(model.algorithm, field.value, SentencePieceModel::Algorithm::character);
+    if (field.is(40, Field::varint)) model.unknown = static_cast<std::int32_t>(field.value);
   }
   return !message.is_damaged();
 }

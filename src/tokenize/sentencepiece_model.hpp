@@ -21,6 +21,7 @@ struct SentencePieceModel {
 
   std::vector<Piece> pieces{};
   Algorithm algorithm = Algorithm::unigram;
+  std::int32_t unknown = 0;     ///< id of the unknown piece, as its training states
   std::string character_map{};  ///< binary, as CharacterMap takes it; "": characters stay
 };
 

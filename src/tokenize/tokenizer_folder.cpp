@@ -155,6 +155,17 @@ void finish(TokenizerFolder& folder) {
   folder.vocabulary_hash = vocabulary_hash(parts);
 }
 
+/// The name of the own file that a vocabulary of this kind is read from, which is `file` if several hold one; "": the
+/// folder has none.
+std::string own_file_of(const TokenizerKind& kind, const std::string& path, const std::string& file) {
+  for (const char* const name : kind.own_files) {
+    const bool is_wanted = file.empty() || !kind.converts_files || file == name;
+    if (is_wanted && is_file(path + "/" + name)) return name;
+    if (!kind.converts_files) break;  // the others are read beside the first one
+  }
+  return {};
+}
+
 /// Whether files that several kinds have are of this one.
 bool is_named(const TokenizerKind& kind, const std::string& path, const json& config) {
   const json& own_class = member(config, "tokenizer_class");
@@ -169,7 +180,7 @@ const TokenizerKind* kind_of_files(const std::string& path, const std::string& f
     const auto& names = kind->own_files;
     const auto is_given = [&](const char* name) { return file == name; };
     if (!file.empty() && std::none_of(names.begin(), names.end(), is_given)) continue;
-    if (names.empty() || !is_file(path + "/" + names.front())) continue;
+    if (own_file_of(*kind, path, file).empty()) continue;
     if (kind == wanted) return kind;
     if (kind->model_family == nullptr && found == nullptr) found = kind;
     if (kind->model_family != nullptr && is_named(*kind, path, config)) return kind;
@@ -222,12 +233,17 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   if (folder.kind == nullptr && !document) folder.kind = find_tokenizer_kind("");  // tokenizer_config.json may be there
   if (folder.kind != nullptr) folder.config_settings = folder.parts.settings = stated(config.json, *folder.kind);
   if (takes_files) {
-    folder.kind->read_own_files(path, config, folder.parts, folder.problems);
-    if (!folder.parts.vocabulary.empty() || folder.problems.empty()) folder.file = folder.kind->own_files.front();
+    const std::string own = own_file_of(*folder.kind, path, file);
+    folder.kind->read_own_files(path + "/" + own, config, folder.parts, folder.problems);
+    if (!folder.parts.vocabulary.empty() || folder.problems.empty()) folder.file = own;
     if (!document) of_json = std::move(folder.parts.added);
     if (folder.kind->converts_files) own_class.clear();  // whose tokenizer.json the parts are
   }
-  if (document) of_json = add_tokenizer_json(folder, whole, std::move(*document), own_class);
+  if (document) {
+    of_json = add_tokenizer_json(folder, whole, std::move(*document), own_class);
+    const auto difference = folder.kind != nullptr ? folder.kind->class_difference : nullptr;
+    if (difference != nullptr && folder.problems.empty()) folder.conflict = difference(path, config, folder.parts);
+  }
   folder.parts.added =
       added_tokens_of_folder(path, config.json, std::move(of_json), own_class.empty(), folder.problems);
   finish(folder);

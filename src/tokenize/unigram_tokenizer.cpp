@@ -1,4 +1,4 @@
-// Unigram as one of the kinds of tokenizers: those of XLM-RoBERTa, CamemBERT and multilingual models of
+// Unigram as one of the kinds of tokenizers: those of XLM-RoBERTa, CamemBERT, DeBERTa-v3 and multilingual models of
 // sentence-transformers, from tokenizer.json or a SentencePiece model.
 #include <algorithm>
 
@@ -70,13 +70,14 @@ const TokenizerKind& unigram_kind() {
     made.title = "Unigram";
     made.usual_class = "";  // all of tokenizer.json counts
     made.sequence = roberta_sequence();
-    made.own_files = {sentencepiece_name};
+    made.own_files = {sentencepiece_bpe_name, spm_name};
     made.converts_files = true;
     made.continues_word = [](std::string_view token) { return !token.starts_with("\u2581"); };
     made.make = make_unigram;
     made.read_own_files = read_sentencepiece;
     made.read_config = read_special_token_names;
     made.read_json = read_unigram_json;
+    made.class_difference = sentencepiece_class_difference;
     return made;
   }();
   return kind;

@@ -84,8 +84,8 @@ TokenizerParts read_lines(const std::string& path) {
   return {.vocabulary = Vocabulary::lines_of(path)};
 }
 
-void read_own_files(const std::string& folder, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
-  parts.vocabulary = Vocabulary::lines_of(folder + "/vocab.txt");
+void read_own_files(const std::string& file, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
+  parts.vocabulary = Vocabulary::lines_of(file);
 }
 
 /// Whether it holds the tokens around a text of any layout.

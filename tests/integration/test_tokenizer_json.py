@@ -69,7 +69,8 @@ class TokenizerJson(Case):
                     self.assertEqual(done.stderr.count(word), 1, f"{word}: {done.stderr}")
                 self.assertFalse((self.work.folder / "none").exists())
 
-        refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, and no vocab.json",
+        refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, no spm.model, "
+                "and no vocab.json",
                 "save_pretrained")
         (folder / "sentencepiece.bpe.model").write_bytes(b"\n")
         refused(f"[tokenizer] vocabulary: {folder}/sentencepiece.bpe.model: belongs to a tokenizer whose class no tokenizer_config.json names")

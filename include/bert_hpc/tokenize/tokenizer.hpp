@@ -130,7 +130,8 @@ struct TokenizerKind {
   /// Names what a text is instead of the file `name` of own_files, the rest of "FILE: is …"; "" if it seems to be it.
   /// Null: such files are not copied with a model (copied_tokenizer_files()).
   std::string (*own_file_problem)(const std::string& name, const std::string& text) = nullptr;
-  /// Whether own_files become what a tokenizer.json would hold, added tokens included: they are read only without one.
+  /// Whether own_files become what a tokenizer.json would hold, added tokens included: they are read only without one,
+  /// and each of them holds a whole vocabulary.
   bool converts_files = false;
   /// Special tokens that the vocabulary of such a tokenizer has, so that they count as no added tokens; null: none.
   std::span<const char* const> (*implied_tokens)(const TokenizerParts& parts) = nullptr;
@@ -150,9 +151,9 @@ struct TokenizerKind {
   std::unique_ptr<Tokenizer> (*make)(TokenizerParts parts, const std::string& source) = nullptr;
   /// `ends_texts`: texts are to end in a token instead of standing in a template, for models that continue them.
   std::unique_ptr<VocabularyTrainer> (*trainer)(const TokenizerSettings& settings, bool ends_texts) = nullptr;
-  /// Reads `own_files` of `folder` into `parts`, or states problems, each with its file. `config`: the folder's
-  /// tokenizer_config.json. Throws Error(files) or Error(data).
-  void (*read_own_files)(const std::string& folder, const ConfigFile& config, TokenizerParts& parts,
+  /// Reads `own_files` into `parts`, or states problems, each with its file. `file`: the path of the first of them, or
+  /// with converts_files of any; `config`: the folder's tokenizer_config.json. Throws Error(files) or Error(data).
+  void (*read_own_files)(const std::string& file, const ConfigFile& config, TokenizerParts& parts,
                          std::vector<std::string>& problems) = nullptr;
   /// The parts of a vocabulary in one file of any name; null: this kind has no such file.
   TokenizerParts (*read_file)(const std::string& path) = nullptr;
@@ -160,6 +161,10 @@ struct TokenizerKind {
   void (*read_config)(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>& problems) = nullptr;
   /// Completes `result` by the sections of a tokenizer.json of this kind; see TokenizerJson.
   void (*read_json)(TokenizerDocument& document, TokenizerJson& result) = nullptr;
+  /// A warning if the class that Transformers reads `folder` with leaves out what its tokenizer.json states, of which
+  /// `parts` are; or "". Null: there is no such class.
+  std::string (*class_difference)(const std::string& folder, const ConfigFile& config,
+                                  const TokenizerParts& parts) = nullptr;
 };
 
 std::span<const TokenizerKind* const> tokenizer_kinds();

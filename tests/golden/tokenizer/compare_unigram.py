@@ -12,9 +12,11 @@ import pathlib
 import tempfile
 
 from compare_byte_bpe import ROOT, compare, prepared
-from make_unigram import forms, trained
+from make_unigram import DEBERTA, forms, trained
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
+DEBERTA_ROLES = {f"{role}_token": f"[{role.upper()}]" for role in ("unk", "pad", "cls", "sep", "mask")}
 OLD_MASK = {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "normalized": True, "rstrip": False, "single_word": False}
 
 
@@ -32,17 +34,21 @@ def main():
                 continue
             given = folder / form.replace(", ", "_")
             given.mkdir()
-            theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>",
-                                             cls_token="<s>", sep_token="</s>", mask_token="<mask>")
+            roles = DEBERTA_ROLES if form.startswith("deberta") else ROLES
+            theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
             theirs.save_pretrained(given)
             compare(form, options.build, text, lines, given, theirs, folder)
-        for name in ("XLMRobertaTokenizer", "CamembertTokenizer"):
+        deberta = trained("nmt_nfkc", **DEBERTA)
+        for name, file, model, settings in (("XLMRobertaTokenizer", "sentencepiece.bpe.model", trained("nmt_nfkc"), {"mask_token": OLD_MASK}),
+                                            ("CamembertTokenizer", "sentencepiece.bpe.model", trained("nmt_nfkc"), {"mask_token": OLD_MASK}),
+                                            ("DebertaV2Tokenizer", "spm.model", deberta, {"vocab_type": "spm"}),
+                                            ("DebertaV2TokenizerFast", "spm.model", deberta, {"do_lower_case": True, "split_by_punct": True})):
             if options.form not in (None, name):
                 continue
             given = folder / name
             given.mkdir()
-            (given / "sentencepiece.bpe.model").write_bytes(trained("nmt_nfkc").SerializeToString())
-            (given / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name, "mask_token": OLD_MASK}))
+            (given / file).write_bytes(model.SerializeToString())
+            (given / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name, **settings}))
             compare(name, options.build, text, lines, given, AutoTokenizer.from_pretrained(given), folder)
 
 

@@ -26,7 +26,7 @@ const TokenizerGolden& golden() {
 class GivenFolder {
  public:
   explicit GivenFolder(const json& one) {
-    write("sentencepiece.bpe.model", TokenizerGolden::text_from_hex(one["model"]));
+    write(one["file"], TokenizerGolden::text_from_hex(one["model"]));
     for (const auto& [name, content] : one["files"].items()) write(name, content.dump());
   }
   void write(const std::string& name, const std::string& content) const {
@@ -57,13 +57,15 @@ TEST_CASE("a SentencePiece model is the tokenizer that Transformers converts it 
     INFO((folder.problems.empty() ? "" : folder.problems.front()));
     REQUIRE(folder.problems.empty());
     REQUIRE(folder.kind == &unigram_kind());
-    CHECK(folder.file == "sentencepiece.bpe.model");
+    CHECK(folder.file == one["file"]);
+    CHECK(folder.conflict.empty());
     const auto tokenizer = unigram_kind().make(folder.parts, "test");
     golden().check_texts(*tokenizer, one);
     golden().check_sequences(*tokenizer, one, "the", "a");
     const SpecialIds& special = tokenizer->special_ids();
     for (const SpecialRole& role : special_roles) CHECK(special.*role.id == one["roles"][role.name]);
     CHECK(tokenizer->text_end() == special.sep);
+    CHECK(tokenizer->sequence().second_type == (one["file"] == "spm.model" ? 1 : 0));
   }
 }
 
@@ -86,7 +88,7 @@ TEST_CASE("a SentencePiece model and the tokenizer.json made of it are one token
     CHECK(again.file == "tokenizer.json");
     CHECK(again.problems.empty());
     CHECK(again.spec_hash() == saved->spec().hash);
-    given.write("sentencepiece.bpe.model", "");
+    given.write(one["file"], "");
     CHECK(given.read().spec_hash() == saved->spec().hash);
   }
 }
@@ -139,7 +141,8 @@ TEST_CASE("the class of a SentencePiece model must be one that decides on ids as
   given.write("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer"})");
   CHECK_THAT(given.problem(),
              ContainsSubstring("belongs to the class \"T5Tokenizer\" of tokenizer_config.json; this version reads "
-                               "SentencePiece models of XLMRobertaTokenizer and CamembertTokenizer. In Python"));
+                               "SentencePiece models of XLMRobertaTokenizer, CamembertTokenizer and "
+                               "DebertaV2Tokenizer. In Python"));
   given.write("tokenizer_config.json", "{}");
   CHECK_THAT(given.problem(), ContainsSubstring("belongs to a tokenizer whose class no tokenizer_config.json names"));
   given.write("config.json", R"({"model_type": "llama"})");
@@ -147,4 +150,49 @@ TEST_CASE("the class of a SentencePiece model must be one that decides on ids as
   given.write("config.json", R"({"model_type": "xlm-roberta"})");
   CHECK(given.read().has_vocabulary());
   CHECK(missing_tokenizer(given.path()).find("spiece.model") == std::string::npos);
+}
+
+TEST_CASE("a folder of DeBERTa whose files contradict each other is refused") {
+  const json& one = golden().named("deberta-v2");
+  const std::string model = TokenizerGolden::text_from_hex(one["model"]);
+  const GivenFolder given(one);
+  given.write("tokenizer_config.json", R"({"vocab_type": "gpt2"})");
+  CHECK(given.problem() ==
+        "tokenizer_config.json: vocab_type is \"gpt2\", but spm.model holds a vocabulary of the type \"spm\": correct "
+        "vocab_type, or remove spm.model if it is not the model's.");
+  given.write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
+  CHECK(given.problem() ==
+        "spm.model: is no file of XLMRobertaTokenizer, whose model is sentencepiece.bpe.model: rename it, or remove it "
+        "if the folder has both.");
+  given.write("tokenizer_config.json", "{}");
+  // Without a piece [UNK] of the score 0 the trainer's unk_id counts, field 40, which must be one of the pieces.
+  const std::string pieces = std::string("\x0A\x03\x0A\x01", 4) + "a" + std::string("\x0A\x03\x0A\x01", 4) + "b";
+  given.write("spm.model", pieces + std::string("\x12\x03\xC0\x02\x01", 5));
+  const TokenizerFolder folder = given.read();
+  REQUIRE(folder.problems.empty());
+  std::vector<std::int32_t> ids;
+  unigram_kind().make(folder.parts, "test")->encoder()->encode("a?", ids);
+  CHECK(ids == std::vector<std::int32_t>{1, 0, 1});
+  given.write("spm.model", pieces + std::string("\x12\x03\xC0\x02\x02", 5));
+  CHECK(given.problem() == "spm.model: has the id 2 for unknown characters, which is no id of its pieces.");
+  given.write("spm.model", model);
+  CHECK(read_tokenizer_folder(given.path(), "spm.model").has_vocabulary());
+  CHECK_FALSE(read_tokenizer_folder(given.path(), "sentencepiece.bpe.model").has_vocabulary());
+}
+
+TEST_CASE("a tokenizer.json whose steps the class of DeBERTa does not take counts, with a warning") {
+  const json& one = golden().named("deberta-v2");
+  const GivenFolder given(one);
+  json document = one["tokenizer"];
+  given.write("tokenizer.json", document.dump());
+  CHECK(given.read().conflict.empty());
+  document["normalizer"] = {{"type", "Strip"}};
+  given.write("tokenizer.json", document.dump());
+  const TokenizerFolder folder = given.read();
+  CHECK(folder.problems.empty());
+  CHECK_THAT(folder.conflict,
+             ContainsSubstring("/tokenizer.json says how text is normalized and split, and DebertaV2Tokenizer of "
+                               "Transformers 5 does it otherwise"));
+  given.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  CHECK(given.read().conflict.empty());
 }
