@@ -20,7 +20,7 @@ LOSS_TOLERANCES = {"embedding_margins": 5e-5}
 LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "electra_regression": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "mpnet_regression": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "albert_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "deberta_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "roberta_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}], cases.COLUMNS: [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
-           "lora_gpt2_magnitudes": [{"tensor": 2}], "lora_modernbert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_albert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
+           "lora_gpt2_magnitudes": [{"tensor": 2}], "lora_modernbert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_albert": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_deberta": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "modernbert_classification": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "embedding_symmetric": [{"data": 2}, {"tensor": 2}],
            "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],

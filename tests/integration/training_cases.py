@@ -64,10 +64,12 @@ ADAPTERS = {
     "gpt2_magnitudes": {"rank": 4, "alpha": 6.0, "dora": True, "task": "gpt2_causal_lm"},
     "modernbert": {"rank": 4, "alpha": 6.0, "task": "modernbert_classification"},
     "albert": {"rank": 4, "alpha": 6.0, "task": "albert_classification"},
+    # With rank 4 and alpha 6 a gradient of the pooler is 5e-9 in the first step: rounding would decide about AdamW's step.
+    "deberta": {"rank": 8, "alpha": 16.0, "task": "deberta_classification"},
 }
 TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
-           "modernbert": ["Wqkv", "Wi", "Wo"], "albert": ["query", "value", "ffn"], "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
+           "modernbert": ["Wqkv", "Wi", "Wo"], "albert": ["query", "value", "ffn"], "deberta": ["query_proj", "key_proj", "value_proj"], "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
 # Distillation: 20 steps beside a teacher of three blocks, of the task of this name unless they name another.
 DISTILLED_STEPS, TEACHER_LAYERS = 20, 3
@@ -420,7 +422,7 @@ def write_adapter(folder, name, start, shard):
         values[f"{prefix}.lora_B.weight"] = draw.normal(0, 0.05, (shape[0], lora["rank"]))
         if lora.get("dora"):
             values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=0 if transposed else 1) * draw.uniform(0.8, 1.2, shape[0])
-    modules = [] if transposed else ["head.dense", "head.norm", "classifier"] if "head.norm.weight" in weights else [name for name in ("bert.pooler.dense", "albert.pooler", "classifier") if f"{name}.weight" in weights]
+    modules = [] if transposed else ["head.dense", "head.norm", "classifier"] if "head.norm.weight" in weights else [name for name in ("bert.pooler.dense", "albert.pooler", "pooler.dense", "classifier") if f"{name}.weight" in weights]
     for module in modules:
         for part in ("weight", "bias"):
             if f"{module}.{part}" not in weights:
