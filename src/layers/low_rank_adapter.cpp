@@ -85,7 +85,8 @@ void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSett
 void plan_scratch(const LinearWeight& weight, const BatchBounds& bounds, DataType type, core::Workspace& scratch) {
   if (weight.scratch_columns.empty() && weight.scratch_bytes_of_sequence == 0) return;
   const ScratchScope scope(scratch);
-  for (const std::int64_t columns : weight.scratch_columns) scratch.take(weight.rows(bounds), columns, type);
+  const DataType widest = weight.fixed_rows > 0 ? DataType::fp32 : type;  // gradients of a table are sums in fp32
+  for (const std::int64_t columns : weight.scratch_columns) scratch.take(weight.rows(bounds), columns, widest);
   scratch.take<unsigned char>(bounds.sequences, weight.scratch_bytes_of_sequence);
   scratch.take<float>(1, core::floats_of_cache_line);  // in another order, rounding to cache lines takes up to one more
 }

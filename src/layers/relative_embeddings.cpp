@@ -49,9 +49,9 @@ RelativeEmbeddings::RelativeEmbeddings(const SublayerSettings& settings, const R
       table_(parameters.find(own.table_in_block)),
       norm_(parameters, own.norm_in_block, NormKind::layer),
       query_key_(parameters, query_key),
-      trains_table_(parameters.is_trainable(table_)),
-      trains_layers_(parameters.is_trainable(parameters.find(query_key.weight)) || query_key.adapters.any()),
-      bucket_of_distance_(ops::deberta_buckets(own.span, own.max_distance, own.max_distance)),
+      trains_table_(parameters.is_trainable(table_) || norm_.is_trained()),
+      reach_(own.max_distance),
+      bucket_of_distance_(ops::deberta_buckets(own.span, own.max_distance, reach_)),
       distances_(on_device(bucket_of_distance_)),
       numbers_(on_device(numbers_of_rows(buckets_))),
       sample_(on_device(std::vector<std::int64_t>{0})) {
@@ -72,14 +72,7 @@ void RelativeEmbeddings::declare(const SublayerSettings& settings, const Relativ
   specs.push_back({.name = own.table_in_block,
                    .shape = {2 * own.span, settings.hidden},
                    .copy_of = original(own.table_in_block, own.table)});
-  specs.push_back({.name = own.norm_in_block + ".weight",
-                   .shape = {settings.hidden},
-                   .decay = false,
-                   .copy_of = original(own.norm_in_block + ".weight", own.norm + ".weight"),
-                   .initial = core::InitialValues::ones});
-  declare_vector(specs, {.name = own.norm_in_block + ".bias",
-                         .shape = {settings.hidden},
-                         .copy_of = original(own.norm_in_block + ".bias", own.norm + ".bias")});
+  declare_norm(specs, own.norm_in_block, settings.hidden, NormKind::layer, original(own.norm_in_block, own.norm));
 }
 
 void RelativeEmbeddings::allocate_saved(core::Workspace& workspace, DataType type, Saved& saved) const {
@@ -104,11 +97,10 @@ void RelativeEmbeddings::list_weights(std::vector<LinearWeight>& weights) const 
 }
 
 RelativeEmbeddings::Rows RelativeEmbeddings::rows_of(const StepContext& context) const {
-  const std::int64_t reach = std::ssize(bucket_of_distance_) / 2;
-  const std::int64_t farthest = std::min(context.batch.max_length - 1, reach);
+  const std::int64_t farthest = std::min<std::int64_t>(context.batch.max_length - 1, reach_);
   // Buckets descend with the distance.
-  const std::int64_t begin = bucket_of_distance_[static_cast<std::size_t>(reach + farthest)];
-  const std::int64_t last = bucket_of_distance_[static_cast<std::size_t>(reach - farthest)];
+  const std::int64_t begin = bucket_of_distance_[static_cast<std::size_t>(reach_ + farthest)];
+  const std::int64_t last = bucket_of_distance_[static_cast<std::size_t>(reach_ - farthest)];
   core::TokenRows rows = batch_.tokens;
   rows.count = last - begin + 1;
   rows.position += begin;
@@ -140,19 +132,17 @@ void RelativeEmbeddings::forward(const Engine& engine, const StepContext& step, 
 
 ops::RelativePositions RelativeEmbeddings::view(const Saved& saved) const {
   const ConstMatrix projected = saved.projected;
-  return {projected.column_range(width_, width_),
-          projected.column_range(0, width_),
-          {distances_.data(), static_cast<std::int32_t>(std::ssize(bucket_of_distance_) / 2)}};
+  return {projected.column_range(width_, width_), projected.column_range(0, width_), distances()};
 }
 
 void RelativeEmbeddings::backward_input(const StepContext& context, Tensor<const float> d_keys,
                                         Tensor<const float> d_queries, const Deferred& deferred) const {
   const Rows rows = rows_of(context);
   const Matrix d = rows.of(deferred.d_projected);
-  const ops::DistanceBuckets by = {distances_.data(), static_cast<std::int32_t>(std::ssize(bucket_of_distance_) / 2)};
   const core::MicroBatch& batch = context.batch;
-  ops::sum_rows_by_bucket(by, batch.sequences, batch.tokens, d_queries, rows.begin, d.column_range(0, width_));
-  ops::sum_rows_by_bucket(by, batch.sequences, batch.tokens, d_keys, rows.begin, d.column_range(width_, width_));
+  ops::sum_rows_by_bucket(distances(), batch.sequences, batch.tokens, d_queries, rows.begin, d.column_range(0, width_));
+  ops::sum_rows_by_bucket(distances(), batch.sequences, batch.tokens, d_keys, rows.begin,
+                          d.column_range(width_, width_));
 }
 
 void RelativeEmbeddings::backward_weight(const Engine& engine, const StepContext& step, const Saved& saved,
@@ -162,9 +152,12 @@ void RelativeEmbeddings::backward_weight(const Engine& engine, const StepContext
   const auto part = [&](const Matrix& all) { return all.data == nullptr ? Matrix() : rows.of(all); };
   const LinearRows inner = {&context, &rows.token_rows, part(saved.inner), part(deferred.inner)};
   const Matrix d_projected = rows.of(deferred.d_projected), d_input = rows.of(deferred.d_input);
-  // Adapters need what backward_input() leaves of d_projected.
-  query_key_.backward_input(engine, d_projected, d_input, ops::Write::replace, inner);
-  query_key_.backward_weight(engine, d_projected, rows.of(ConstMatrix(saved.input)), inner);
+  Engine adding = engine;  // to what the products of tokens have replaced
+  adding.weight_gradients = ops::Write::accumulate;
+  if (trains_table_ || query_key_.is_adapted()) {  // adapters need what it leaves of d_projected
+    query_key_.backward_input(adding, d_projected, d_input, ops::Write::replace, inner);
+  }
+  query_key_.backward_weight(adding, d_projected, rows.of(ConstMatrix(saved.input)), inner);
   if (!trains_table_) return;
   const core::Dropout drop = context.dropout(dropout_, site_), none = context.dropout(0.0f, site_);
   const Tensor<float> d = d_input.as<float>();
@@ -174,6 +167,7 @@ void RelativeEmbeddings::backward_weight(const Engine& engine, const StepContext
   const float *const mean = norm_.mean(saved.statistics), *const rstd = norm_.rstd(saved.statistics);
   ops::layer_norm_backward_weight(d_input, sum, mean, rstd, norm_.d_gamma(), norm_.d_beta(), ops::Write::accumulate);
   ops::residual_layer_norm_backward(none, rows.token_rows, d_input, sum, norm_.gamma(), mean, rstd, d_input, {});
+  if (!parameters_->is_trainable(table_)) return;
   const Tensor<float> d_table = parameters_->gradient(table_);
   ops::accumulate(flat(d), flat({d_table.row(rows.begin), rows.count, hidden_}));
 }

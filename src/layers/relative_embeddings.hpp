@@ -48,7 +48,7 @@ class RelativeEmbeddings {
   ops::RelativePositions view(const Saved& saved) const;
 
   /// Whether anything has a gradient: else the sums by distance are not wanted.
-  bool is_trained() const { return trains_table_ || trains_layers_; }
+  bool is_trained() const { return trains_table_ || query_key_.is_trained(); }
   /// From the sums by distance, as of ops::AttentionGradients, to deferred.d_projected.
   void backward_input(const StepContext& context, Tensor<const float> d_keys, Tensor<const float> d_queries,
                       const Deferred& deferred) const;
@@ -68,6 +68,7 @@ class RelativeEmbeddings {
     }
   };
   Rows rows_of(const StepContext& context) const;
+  ops::DistanceBuckets distances() const { return {distances_.data(), reach_}; }
   StepContext table_context(const StepContext& context) const;
 
   const core::ParameterStore* parameters_;
@@ -78,7 +79,8 @@ class RelativeEmbeddings {
   int table_;
   NormParameters norm_;
   Linear query_key_;
-  bool trains_table_, trains_layers_;
+  bool trains_table_;  // or its norm
+  std::int32_t reach_;
   std::vector<std::int32_t> bucket_of_distance_;
   core::Buffer<std::int32_t> distances_;  // the same for kernels
   core::Buffer<std::int32_t> numbers_;    // 0, buckets; a 0 for each bucket; 0, 1, …

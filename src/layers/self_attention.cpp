@@ -65,13 +65,13 @@ LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchSha
   const double products_of_pairs = relative ? 4 : 2;
   LayerCosts costs;
   costs.work = work_of_products(
-      2 * (batch.tokens * key_value + rows * (weights - key_value) + buckets * 2 * hidden * hidden),
-      2 * products_of_pairs * hidden * pairs * share,
+      2 * (batch.tokens * key_value + rows * (weights - key_value)), 2 * products_of_pairs * hidden * pairs * share,
       element * (hidden * (batch.tokens * 7 + rows * 5) + 2 * batch.tokens * repeated),
       element * (hidden * (batch.tokens * 3 + rows * 3) + batch.tokens * repeated), weights, rows * heads);
   costs.saved_bytes = element * (batch.tokens * (2 * keys + repeated) + rows * (4 * hidden + heads + 2));
   costs.deferred_bytes = element * (batch.tokens * 2 * keys + rows * 3 * hidden);
   if (own_.position_bias) costs.deferred_bytes += sizeof(float) * heads * 2 * batch.tokens;
+  // The products that make keys and queries of distances are left out of the work: it is given per token, they are not.
   costs.saved_bytes += buckets * hidden * (2 * sizeof(float) + 3 * element);
   costs.deferred_bytes += buckets * hidden * (sizeof(float) + 2 * element);
   return costs;
@@ -106,7 +106,9 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
   if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, tensor_rank, specs);
   if (own.relative_positions) RelativeEmbeddings::declare(settings, *own.relative_positions, specs);
   declare_output(settings, hidden, specs, tensor_rank);
+  const std::size_t adapters = specs.size();
   declare_adapters(settings, layers, LayerSplit::outputs, specs, tensor_rank);
+  for (std::size_t i = adapters; own.relative_positions && i < specs.size(); ++i) specs[i].one_product = false;
   declare_adapters(settings, {{settings.output, hidden, hidden}}, LayerSplit::inputs, specs, tensor_rank);
 }
 

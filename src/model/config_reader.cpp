@@ -58,24 +58,34 @@ void ConfigReader::text(const char* key, std::string& value) {
   }
 }
 
-void ConfigReader::must_equal(const char* key, const json& only, const char* reason) {
+void ConfigReader::must_equal(const char* key, const json& only, const char* reason, bool may_be_absent) {
   const json* found = find(key);
-  if (found == nullptr || found->is_null() || *found == only) return;
-  const std::string text = found->is_string() ? found->get<std::string>() : core::json_text(*found, -1, true);
-  problems_.add(std::string(key) + " is " + (found->is_string() ? core::in_quotes(text) : core::printable(text)) +
-                ", but only " + core::json_text(only) + " is built in: " + reason);
+  const bool absent = found == nullptr || found->is_null();
+  if (absent ? may_be_absent : *found == only) return;
+  std::string text = "missing";
+  if (!absent && found->is_string()) text = core::in_quotes(found->get<std::string>());
+  if (!absent && !found->is_string()) text = core::printable(core::json_text(*found, -1, true));
+  problems_.add(std::string(key) + " is " + text + ", but only " + core::json_text(only) + " is built in: " + reason);
 }
 
 void ConfigReader::must_be(const char* key, bool only, const char* reason) {
-  must_equal(key, json(only), reason);
+  must_equal(key, json(only), reason, true);
 }
 
 void ConfigReader::must_be(const char* key, const char* only, const char* reason) {
-  must_equal(key, json(only), reason);
+  must_equal(key, json(only), reason, true);
 }
 
 void ConfigReader::must_be(const char* key, std::int64_t only, const char* reason) {
-  must_equal(key, json(only), reason);
+  must_equal(key, json(only), reason, true);
+}
+
+void ConfigReader::must_state(const char* key, bool only, const char* reason) {
+  must_equal(key, json(only), reason, false);
+}
+
+void ConfigReader::must_state(const char* key, const char* only, const char* reason) {
+  must_equal(key, json(only), reason, false);
 }
 
 const json* ConfigReader::find(const char* key) const {

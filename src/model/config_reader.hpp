@@ -29,6 +29,9 @@ class ConfigReader {
   void must_be(const char* key, bool only, const char* reason);
   void must_be(const char* key, const char* only, const char* reason);
   void must_be(const char* key, std::int64_t only, const char* reason);
+  /// A feature that must be on, and is off if the key is absent.
+  void must_state(const char* key, bool only, const char* reason);
+  void must_state(const char* key, const char* only, const char* reason);
 
   const nlohmann::json* find(const char* key) const;
   core::ProblemList& problems() { return problems_; }
@@ -37,7 +40,7 @@ class ConfigReader {
 
  private:
   bool is_integer(const char* key, const nlohmann::json& value);
-  void must_equal(const char* key, const nlohmann::json& only, const char* reason);
+  void must_equal(const char* key, const nlohmann::json& only, const char* reason, bool may_be_absent);
 
   const nlohmann::json& root_;
   core::ProblemList& problems_;

@@ -233,9 +233,9 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   engine.fp8 = fp8.get();
   const auto alone = comm::make_self_communicator();  // the tensor group
   comm::Communicator& replicas = world.size() == 1 ? *alone : world;
-  attention->reserve(bounds.max_length, config.head_dim());
+  attention->reserve(bounds.max_length, config.head_dim(), plan.has_relative_positions());
   core::Workspace scratch;
-  for (const layers::LinearWeight& weight : bert.block_weights()) {
+  for (const layers::LinearWeight& weight : bert.linear_weights()) {
     layers::plan_scratch(weight, bounds, options.compute.type, scratch);
   }
   scratch.allocate();

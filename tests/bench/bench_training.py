@@ -85,7 +85,8 @@ def main():
     torch.manual_seed(1)
     settings = {"model_type": "bert"} | case["config"]
     config = transformers.AutoConfig.for_model(**settings, num_labels=case["labels"])
-    model = transformers.AutoModelForSequenceClassification.from_config(config, attn_implementation="sdpa")
+    implementation = "eager" if config.model_type == "deberta-v2" else "sdpa"  # Transformers has no other for DeBERTa
+    model = transformers.AutoModelForSequenceClassification.from_config(config, attn_implementation=implementation)
     if options.trains != "all":
         model = adapted(model, options)
     model = model.train().to(options.device)
@@ -94,7 +95,7 @@ def main():
     storage = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=2e-5, weight_decay=0.01, fused=True)
     batches = make_batches(case, options.padding, options.device)
-    attention = "SDPA"
+    attention = "SDPA" if implementation == "sdpa" else implementation
     if options.padding == "none":
         attention, attend = unpadded.choose_attention(options.device, storage)
     seconds = []

@@ -113,6 +113,22 @@ def modernbert(layers, hidden, heads, positions=1024):
     }
 
 
+def deberta(layers, hidden, heads):
+    """With the sizes of model(), so that a row beside BERT's shows what terms of distances cost."""
+    return model(layers, hidden, heads) | {
+        "model_type": "deberta-v2",
+        "relative_attention": True,
+        "position_buckets": 256,
+        "max_relative_positions": -1,
+        "position_biased_input": False,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "pos_att_type": "p2c|c2p",
+        "type_vocab_size": 0,
+        "pad_token_id": 0,
+    }
+
+
 def make_case(name, description, aim, config, batch, cap, lengths, lists, steps, warmup):
     flat = lengths(lists * batch, 1)
     return {
@@ -144,6 +160,7 @@ def cpu_cases():
         make_case("modernbert_long", "ModernBERT, long texts", 3.0, modernbert(6, 384, 6), 8, 1024, document_like, 8, 6, 2),
         make_case("modernbert_8192", "ModernBERT, up to 8,192 tokens", 3.0, modernbert(6, 384, 6, 8192), 4, 8192, book_like, 2, 1, 1),
         make_case("roberta_squad", "RoBERTa-base, SQuAD-like lengths", 2.0, roberta(12, 768, 12), 8, 384, squad_like, 16, 4, 1),
+        make_case("deberta_squad", "DeBERTa-v3, MiniLM's sizes, SQuAD-like lengths", 2.6, deberta(6, 384, 12), 8, 384, squad_like, 16, 12, 3),
     ]
 
 
@@ -167,7 +184,8 @@ def all_cases(device="cpu"):
 def work(case, first, steps):
     """(sequences, real tokens, floating-point operations) of `steps` steps from step `first` on: 72 L H^2 + 12 L H s
     for a token of a sequence of s tokens, forward and backward, padding not counted; ModernBERT has 24 H^2 + 18 H I
-    instead of 72 H^2, and min(s, 129) keys instead of s in two of three layers."""
+    instead of 72 H^2, and min(s, 129) keys instead of s in two of three layers; DeBERTa has 24 L H s, as each key and
+    query has two more products, without the products that make keys and queries of distances."""
     config = case["config"]
     layers, hidden = config["num_hidden_layers"], config["hidden_size"]
     weights, local = 72.0 * layers * hidden**2, 0
@@ -175,13 +193,14 @@ def work(case, first, steps):
         weights = layers * (24.0 * hidden**2 + 18.0 * hidden * config["intermediate_size"])
         local = sum(i % config["global_attn_every_n_layers"] != 0 for i in range(layers))
     window = config.get("local_attention", 0) + 1
+    pair = 24.0 if config.get("model_type") == "deberta-v2" else 12.0
     sequences = tokens = 0
     operations = 0.0
     for step in range(first, first + steps):
         for n in case["lengths"][step % len(case["lengths"])]:
             sequences += 1
             tokens += n
-            operations += n * (weights + 12.0 * hidden * ((layers - local) * n + local * min(n, window)))
+            operations += n * (weights + pair * hidden * ((layers - local) * n + local * min(n, window)))
     return sequences, tokens, operations
 
 

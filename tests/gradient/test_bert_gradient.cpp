@@ -13,6 +13,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "support/deberta_config.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/pre_norm.hpp"
@@ -95,12 +96,8 @@ model::ModelConfig small_eurobert(const std::string& family, double dropout) {
   return config;
 }
 
-/// Distances of five tokens and more share buckets.
 model::ModelConfig small_deberta(double dropout) {
-  model::ModelConfig config = model::parse_hf_config(
-      R"({"model_type": "deberta-v2", "relative_attention": true, "position_biased_input": false, "position_buckets": 8,
-          "share_att_key": true, "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c|c2p"})",
-      "x");
+  model::ModelConfig config = test::deberta_config();
   make_small(config);
   config.pad_token_id = model::no_token;  // as in small_modernbert()
   for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {

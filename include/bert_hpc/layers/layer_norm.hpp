@@ -14,14 +14,18 @@ namespace bert_hpc::layers {
 enum class NormKind { layer, layer_without_bias, rms };
 
 /// Appends NAME.weight and, if it has one, NAME.bias of a norm of `columns`: ones and zeros, which do not decay.
+/// `copy_of`: the name of another norm, which this one always equals, or empty.
 void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns,
-                  NormKind kind = NormKind::layer);
+                  NormKind kind = NormKind::layer, const std::string& copy_of = "");
 
 /// Finds both in the store, which must outlive it.
 class NormParameters {
  public:
   NormParameters(const core::ParameterStore& parameters, const std::string& name, NormKind kind);
 
+  bool is_trained() const {
+    return parameters_->is_trainable(gamma_) || (beta_ >= 0 && parameters_->is_trainable(beta_));
+  }
   const float* gamma() const { return parameters_->value(gamma_).data; }
   /// Null without a bias.
   const float* beta() const { return beta_ < 0 ? nullptr : parameters_->value(beta_).data; }

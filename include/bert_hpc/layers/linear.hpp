@@ -73,6 +73,13 @@ class Linear {
     return in_encoder_ && adapters_.none() && engine.fp8 != nullptr && engine.fp8->computes_operands();
   }
 
+  bool is_adapted() const { return !adapters_.none(); }
+  /// Whether its weight, its bias or an adapter of it has a gradient.
+  bool is_trained() const {
+    return parameters_->is_trainable(weight_) || (has_bias() && parameters_->is_trainable(bias_)) ||
+           adapters_.trained();
+  }
+
   const float* bias() const { return has_bias() ? parameters_->value(bias_).data : nullptr; }  ///< (out) or null
   /// (out); null without a bias and with a frozen one.
   float* bias_gradient() const { return has_bias() ? parameters_->gradient(bias_).data : nullptr; }

@@ -26,7 +26,7 @@ struct RelativePositions {
 };
 
 /// The buckets of distances -reach … reach as DeBERTa-v2 counts them, of 2·span: the one of distance 0 is `span`, those
-/// of keys in front of the query lie above it. Distances below span / 2 have one each, the others grow logarithmically
+/// of keys in front of the query lie above it. Distances up to span / 2 have one each, the others grow logarithmically
 /// up to `max_distance`. Pure.
 std::vector<std::int32_t> deberta_buckets(std::int32_t span, std::int32_t max_distance, std::int32_t reach);
 

@@ -5,6 +5,7 @@
 // (ops/relative_positions.hpp).
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
@@ -22,6 +23,7 @@ struct DebertaSettings {
   EncoderSettings encoder{};
   double pooler_dropout = 0;
   std::int64_t position_buckets = 0;
+  bool legacy = true;                        ///< names of the head of masked tokens
   std::int64_t max_relative_positions = -1;  ///< below 1: max_position_embeddings
 };
 
@@ -35,28 +37,21 @@ std::int64_t max_distance_of(const ModelConfig& config) {
   return stated >= 1 ? stated : config.max_position_embeddings;
 }
 
-/// A problem unless the file states this value: Transformers' defaults are those of models before v3.
-void must_state(ConfigReader& reader, const char* key, const nlohmann::json& only, const char* reason) {
-  const nlohmann::json* const found = reader.find(key);
-  if (found != nullptr && *found == only) return;
-  reader.problems().add(std::string(key) + " is " +
-                        (found == nullptr ? "missing" : core::printable(core::json_text(*found, -1, true))) +
-                        ", but only " + core::json_text(only) + " is built in: " + reason);
-}
-
-/// "p2c|c2p", or a list.
+/// pos_att_type: "p2c|c2p", or a list. Transformers reads strings without blanks and in small letters.
 void read_attention_terms(ConfigReader& reader) {
   const nlohmann::json* const found = reader.find("pos_att_type");
-  std::string terms;
-  if (found != nullptr && found->is_string()) terms = '|' + found->get<std::string>() + '|';
-  if (found != nullptr && found->is_array()) {
-    for (const nlohmann::json& term : *found) terms += term.is_string() ? '|' + term.get<std::string>() + '|' : "";
-  }
+  std::string terms = "|";
+  const auto add = [&terms](const nlohmann::json& text) {
+    if (!text.is_string()) return;
+    for (const char c : text.get<std::string>() + '|') {
+      if (c != ' ') terms += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  };
+  if (found != nullptr && found->is_array()) std::for_each(found->begin(), found->end(), add);
+  if (found != nullptr) add(*found);
   const auto has = [&terms](const char* term) { return terms.find(term) != std::string::npos; };
   if (has("|c2p|") && has("|p2c|")) return;
-  reader.problems().add("pos_att_type is " +
-                        (found == nullptr ? "missing" : core::printable(core::json_text(*found, -1, true))) +
-                        ", but only \"p2c|c2p\" is built in: other terms of scores would give other results.");
+  reader.must_state("pos_att_type", "p2c|c2p", "other terms of scores would give other results.");
 }
 
 void read(ConfigReader& reader, ModelConfig& config) {
@@ -73,17 +68,16 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("pooler_dropout", own.pooler_dropout);
   reader.integer("position_buckets", own.position_buckets);
   reader.integer("max_relative_positions", own.max_relative_positions);
-  must_state(reader, "relative_attention", true, "positions are nowhere else.");
-  must_state(reader, "position_biased_input", false, "embeddings have no positions.");
-  must_state(reader, "share_att_key", true, "distances have the keys' and queries' layers.");
-  must_state(reader, "norm_rel_ebd", "layer_norm", "embeddings of distances are normalized.");
+  reader.must_state("relative_attention", true, "positions are nowhere else.");
+  reader.must_state("position_biased_input", false, "embeddings have no positions.");
+  reader.must_state("share_att_key", true, "distances have the keys' and queries' layers.");
+  reader.must_state("norm_rel_ebd", "layer_norm", "embeddings of distances are normalized.");
   read_attention_terms(reader);
-  reader.must_be("type_vocab_size", std::int64_t{0}, "embeddings have no token types.");
   reader.must_be("conv_kernel_size", std::int64_t{0}, "the convolution of deberta-v2-xlarge is missing.");
   reader.must_be("embedding_size", config.hidden_size, "embeddings have the encoder's columns.");
   reader.must_be("pooler_hidden_size", config.hidden_size, "the pooler has the encoder's columns.");
   reader.must_be("pooler_hidden_act", "gelu", "another function would give other results.");
-  reader.must_be("legacy", true, "its head of masked tokens has other names.");
+  reader.boolean("legacy", own.legacy);
   if (config.num_attention_heads < 1) return;
   reader.must_be("attention_head_size", config.hidden_size / config.num_attention_heads, "heads share the columns.");
 }
@@ -92,7 +86,7 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   const DebertaSettings& own = own_of(config);
   write_encoder_keys(config, own.encoder, root);
   if (own.encoder.classifier_dropout) root["cls_dropout"] = *own.encoder.classifier_dropout;
-  root["legacy"] = true;
+  root["legacy"] = own.legacy;
   root["max_relative_positions"] = own.max_relative_positions;
   root["norm_rel_ebd"] = "layer_norm";
   root["pooler_dropout"] = own.pooler_dropout;
@@ -134,9 +128,10 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     embeddings.norm = base + "embeddings.LayerNorm";
   });
   layers::HeadSettings& head = plan.head;
-  head.dense = kind.predicts_tokens ? "cls.predictions.transform.dense" : "pooler.dense";
-  head.norm = "cls.predictions.transform.LayerNorm";
-  head.bias = "cls.predictions.bias";
+  const std::string transform = own.legacy ? "cls.predictions.transform." : "lm_predictions.lm_head.";
+  head.dense = kind.predicts_tokens ? transform + "dense" : "pooler.dense";
+  head.norm = transform + "LayerNorm";
+  head.bias = own.legacy ? "cls.predictions.bias" : "lm_predictions.lm_head.bias";
   if (kind.predicts_tokens || kind.is_token_head) return plan;
   head.activation = ops::Activation::gelu;
   head.input_dropout = static_cast<float>(own.pooler_dropout);
@@ -149,10 +144,10 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_probability("pooler_dropout", own.pooler_dropout, problems);
   constexpr std::int64_t least = 4;
   const std::int64_t distance = max_distance_of(config);
-  if (own.position_buckets < least || own.position_buckets > core::largest_size) {
-    problems.add("position_buckets is " + std::to_string(own.position_buckets) + ", but must be from " +
+  if (own.position_buckets < least || own.position_buckets > core::largest_size || own.position_buckets % 2 != 0) {
+    problems.add("position_buckets is " + std::to_string(own.position_buckets) + ", but must be an even number from " +
                  std::to_string(least) + " to " + std::to_string(core::largest_size) +
-                 ": distances have that many buckets on each side.");
+                 " and be stated: distances have that many buckets on each side.");
   } else if (distance - 1 <= own.position_buckets / 2 || distance > core::largest_size) {
     problems.add((own.max_relative_positions >= 1 ? "max_relative_positions" : "max_position_embeddings") +
                  (" is " + std::to_string(distance)) + ", but must be from " +
@@ -200,7 +195,7 @@ extern const Family deberta = {
               .prediction_bias = "cls.predictions.bias",
               .prediction_transform = "cls.predictions.transform.dense.weight",
               .sequence_head = {"classifier.", "pooler."},
-              .masked_lm_head = {"cls."}},
+              .masked_lm_head = {"cls.", "lm_predictions."}},
     .read = read,
     .write = write,
     .plan = plan,

@@ -1,10 +1,24 @@
 // Matrix products inside a task of attention: on one thread, with the task's scratch.
 #pragma once
 
+#include <algorithm>
+
 #include "bert_hpc/core/matrix.hpp"
 #include "blocked_product.hpp"
 
 namespace bert_hpc::ops::cpu {
+
+/// The size of a part of scratch, so that the next one begins at a multiple of 64 bytes.
+constexpr std::int64_t rounded_up(std::int64_t floats) {
+  return (floats + 15) / 16 * 16;
+}
+
+inline void set_zero(const core::Matrix& x) {
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    char* const row = static_cast<char*>(x.row(i));
+    std::fill_n(row, x.columns * core::bytes_of(x.type), char{0});
+  }
+}
 
 /// Which operands of a product c = op(a)·op(b) are transposed.
 enum class Form { as_is, a_transposed, b_transposed };

@@ -23,10 +23,6 @@ using core::DataType;
 constexpr std::int64_t block_queries = 128, block_keys = 64;
 constexpr std::int64_t key_distances = block_queries + block_keys - 1;  // of a block of queries and one of keys
 
-constexpr std::int64_t rounded_up(std::int64_t floats) {
-  return (floats + 15) / 16 * 16;
-}
-
 /// Parts of a task's scratch, in floats.
 struct Scratch {
   Scratch(const TileKernels& kernels, DataType type, std::int64_t length, std::int64_t head_dim)
@@ -68,13 +64,6 @@ struct QueryBlock {
   std::int64_t first_position, last_position;
 };
 
-void set_zero(const Matrix& x) {
-  for (std::int64_t i = 0; i < x.rows; ++i) {
-    char* const row = static_cast<char*>(x.row(i));
-    std::fill_n(row, x.columns * core::bytes_of(x.type), char{0});
-  }
-}
-
 /// to = from, rounded to the type of `to`.
 void store(const Tensor<float>& from, const Matrix& to) {
   core::with_type(to.type, [&]<class T>() {
@@ -94,7 +83,6 @@ class HeadTask {
   HeadTask(const TileKernels& kernels, const Scratch& sizes, const AttentionInputs& in, const AttentionResults& results,
            std::int64_t sequence, std::int64_t head, float* scratch)
       : kernels_(kernels),
-        sizes_(sizes),
         in_(in),
         sequence_(sequence),
         head_(head),
@@ -276,7 +264,6 @@ class HeadTask {
   }
 
   const TileKernels& kernels_;
-  const Scratch& sizes_;
   ProductScratch products_;
   const AttentionInputs& in_;
   std::int64_t sequence_, head_;

@@ -14,10 +14,6 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t rounded_up(std::int64_t floats) {
-  return (floats + 15) / 16 * 16;
-}
-
 /// Scratch of a task: two matrices of scores, then that of the products, then two rows of the position bias.
 struct Scratch {
   Scratch(const TileKernels& kernels, core::DataType type, std::int64_t length, std::int64_t head_dim)
@@ -121,13 +117,6 @@ class HeadTask {
 
   void multiply(ConstMatrix a, ConstMatrix b, Form form, Matrix c) const {
     cpu::multiply(kernels_, products_, a, b, form, c);
-  }
-
-  static void set_zero(const Matrix& x) {
-    for (std::int64_t i = 0; i < x.rows; ++i) {
-      char* const row = static_cast<char*>(x.row(i));
-      std::fill_n(row, x.columns * core::bytes_of(x.type), char{0});
-    }
   }
 
   const TileKernels& kernels_;

@@ -174,11 +174,13 @@ class FusedAttention : public Attention {
         portable_(std::move(portable)) {}
 
   std::string name() const override {
+    if (relative_) return portable_->name();
     return attention_name(type_, tf32_, head_dim_, capability_) + (split_ ? ", split backward" : "");
   }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool relative) override {
     head_dim_ = head_dim;
+    relative_ = relative;
     if (relative || !tensor_cores_attend(head_dim, capability_)) {
       return portable_->reserve(max_length, head_dim, relative);
     }
@@ -300,6 +302,7 @@ class FusedAttention : public Attention {
   int capability_;
   std::unique_ptr<Attention> portable_;
   std::int64_t head_dim_ = 0, planned_length_ = 0;
+  bool relative_ = false;
   bool sums_distances_ = false;  // whether shared memory has room for the position bias's gradient
   BackwardKernel backward_ = BackwardKernel::split;
 };

@@ -99,11 +99,25 @@ TEST_CASE("each rank of a tensor group has the whole table of distances") {
 TEST_CASE("DeBERTa's config.json may state what is usual, in every form of Transformers") {
   CHECK(refusal_of("pos_att_type", {"c2p", "p2c"}) == "no error");
   CHECK(refusal_of("pos_att_type", "c2p|p2c") == "no error");
+  CHECK(refusal_of("pos_att_type", "C2P | p2c") == "no error");
   CHECK(refusal_of("cls_dropout", nullptr) == "no error");
   CHECK(refusal_of("pooler_dropout", 0) == "no error");
   CHECK(refusal_of("attention_head_size", 64) == "no error");
   CHECK(refusal_of("embedding_size", 768) == "no error");
   CHECK(refusal_of("max_relative_positions", 512) == "no error");
+}
+
+TEST_CASE("DeBERTa's head of masked tokens has the names that \"legacy\" says") {
+  nlohmann::json changed = nlohmann::json::parse(v3_base);
+  for (const bool legacy : {true, false}) {
+    changed["legacy"] = legacy;
+    const model::ModelConfig config = model::parse_hf_config(changed.dump(), "x");
+    CHECK(nlohmann::json::parse(model::hf_config_text(config, test::masked_lm_head))["legacy"] == legacy);
+    const model::ModelPlan plan = model::make_plan(config, test::masked_lm_head, 2);
+    CHECK(plan.head.dense == (legacy ? "cls.predictions.transform.dense" : "lm_predictions.lm_head.dense"));
+    CHECK(plan.head.norm == (legacy ? "cls.predictions.transform.LayerNorm" : "lm_predictions.lm_head.LayerNorm"));
+    CHECK(plan.head.bias == (legacy ? "cls.predictions.bias" : "lm_predictions.lm_head.bias"));
+  }
 }
 
 TEST_CASE("settings of DeBERTa that would give other results are refused by name") {
@@ -115,12 +129,13 @@ TEST_CASE("settings of DeBERTa that would give other results are refused by name
   CHECK_THAT(refusal_of("share_att_key", false), ContainsSubstring("share_att_key is false, but only true"));
   CHECK_THAT(refusal_of("norm_rel_ebd", "none"), ContainsSubstring("norm_rel_ebd is \"none\", but only"));
   CHECK_THAT(refusal_of("conv_kernel_size", 3), ContainsSubstring("the convolution of deberta-v2-xlarge"));
-  CHECK_THAT(refusal_of("type_vocab_size", 2), ContainsSubstring("type_vocab_size is 2, but only 0"));
+  CHECK_THAT(refusal_of("type_vocab_size", 2), ContainsSubstring("type_vocab_size is 2, but"));
   CHECK_THAT(refusal_of("embedding_size", 128), ContainsSubstring("embedding_size is 128, but only 768"));
   CHECK_THAT(refusal_of("hidden_act", "relu"), ContainsSubstring("hidden_act"));
   CHECK_THAT(refusal_of("pooler_hidden_act", "tanh"), ContainsSubstring("pooler_hidden_act"));
-  CHECK_THAT(refusal_of("legacy", false), ContainsSubstring("legacy is false"));
-  CHECK_THAT(refusal_without("position_buckets"), ContainsSubstring("position_buckets is 0, but must be from 4 to"));
+  CHECK_THAT(refusal_without("position_buckets"),
+             ContainsSubstring("position_buckets is 0, but must be an even number"));
+  CHECK_THAT(refusal_of("position_buckets", 9), ContainsSubstring("position_buckets is 9, but must be an even number"));
   CHECK_THAT(refusal_of("max_position_embeddings", 128),
              ContainsSubstring("max_position_embeddings is 128, but must be from 130 to"));
   CHECK_THAT(refusal_of("max_relative_positions", 100),

@@ -12,6 +12,7 @@
 #include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "support/deberta_config.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/pre_norm.hpp"
@@ -27,16 +28,29 @@ constexpr std::int64_t outputs = 5;
 constexpr int micro_batches = 3;
 constexpr unsigned no_masked_rows = 2;  // the micro-batch of which a masked-LM head reads nothing
 
-model::ModelConfig small_config() {
-  model::ModelConfig config;
+void make_small(model::ModelConfig& config) {
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 3;
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
+}
+
+model::ModelConfig small_config() {
+  model::ModelConfig config;
+  make_small(config);
   model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
       0.2;
+  return config;
+}
+
+model::ModelConfig small_deberta() {
+  model::ModelConfig config = test::deberta_config();
+  make_small(config);
+  for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
+    REQUIRE(model::set_own_number(config, key, 0.2));
+  }
   return config;
 }
 
@@ -86,7 +100,7 @@ class Stages {
     model::Stage::plan(stages_, workspace_, bounds, memory);
     workspace_.allocate();
     for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
-    attention_->reserve(12, 8);
+    attention_->reserve(12, 8, plan.has_relative_positions());
   }
 
   double forward(const layers::StepContext& context, int slot) {
@@ -180,13 +194,12 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
                Counts{1, 1, 1, 1, 1, 1});
   const bool split = GENERATE(false, true);
-  const bool pre_norm = GENERATE(false, true);
-  INFO(model::balance_text(balance, 2) << ", backward " << (split ? "in two parts" : "at once") << ", pre-norm "
-                                       << pre_norm);
+  const std::string form = GENERATE("post-norm", "pre-norm", "DeBERTa");
+  INFO(model::balance_text(balance, 2) << ", backward " << (split ? "in two parts" : "at once") << ", " << form);
   ModelRange one = model::whole(small_config());
   one.separate_decoder = true;  // as the stages sum its gradients
-  model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
-  if (pre_norm) plan = test::pre_norm(std::move(plan));
+  model::ModelPlan plan = model::make_plan(form == "DeBERTa" ? small_deberta() : small_config(), kind, outputs);
+  if (form == "pre-norm") plan = test::pre_norm(std::move(plan));
   Stages reference(plan, {one}, false),
       staged(plan,
              balance.size() == 1 ? std::vector{one}
@@ -269,6 +282,35 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
   }
   CHECK(some.workspace_bytes() <= all.workspace_bytes());
   if (what == "the head") CHECK(some.workspace_bytes() < all.workspace_bytes());
+}
+
+TEST_CASE("biases that also make keys and queries of distances have the gradients of a training of everything") {
+  const bool split = GENERATE(false, true);
+  const auto is_bias = [](const std::string& name) { return name.ends_with("bias"); };
+  const model::ModelPlan plan = model::make_plan(small_deberta(), test::classification_head, outputs);
+  model::ModelPlan of_biases = plan;
+  model::set_trains(of_biases, is_bias);
+  Stages all(plan, {model::whole(plan)}, split), some(of_biases, {model::whole(plan)}, split);
+  const std::unique_ptr<test::HostBatch> batch = make_batch(1);
+  core::Dropout key;
+  ops::set_dropout_key(key, 3, 17);
+  const layers::StepContext context{batch->view(false), true, key.key0, key.key1};
+  for (Stages* stages : {&all, &some}) {
+    stages->forward(context, 0);
+    stages->backward(context, 0);
+    if (split) stages->backward_weight(context, 0);
+  }
+  const auto expected = all.gradients(), found = some.gradients();
+  CHECK(found.contains("deberta.encoder.layer.0.attention.self.query_proj.bias"));
+  CHECK(found.contains("deberta.encoder.LayerNorm.bias"));
+  for (const auto& [name, gradient] : found) {
+    INFO(name);
+    float largest = 0;
+    for (const float g : gradient) largest = std::max(largest, std::abs(g));
+    CHECK(largest > 0.0f);
+    // Sums in another order, as in the test before.
+    CHECK(largest_difference(expected.at(name), gradient) < 1e-5f);
+  }
 }
 
 TEST_CASE("a separate decoder takes its part of the word embeddings' gradient and the same values") {
