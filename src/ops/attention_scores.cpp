@@ -5,20 +5,14 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "column_group.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
 namespace {
 
-/// Number of gradient columns that a work item sums at once.
-constexpr std::int64_t sum_columns = 128;
-/// Number of these that one thread holds.
-constexpr std::int64_t thread_columns = sum_columns / (kernel::in_warps ? packs::warp_lanes : 1);
-
-KOKKOS_INLINE_FUNCTION std::int64_t own_column(std::int64_t column) {
-  return kernel::in_warps ? column / packs::warp_lanes : column;
-}
+using kernel::ColumnGroup, kernel::group_columns, kernel::group_width;
 
 /// Queries and keys of one model.
 template <class T>
@@ -68,25 +62,7 @@ struct Problem {
                                           std::int64_t head) const {
     return scale * (student.product(team, query, key, head) - ratio * teacher.product(team, query, key, head));
   }
-  /// Columns of the group of at most sum_columns of a head that begins at `begin`.
-  KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
-    return student.head_dim - begin < sum_columns ? student.head_dim - begin : sum_columns;
-  }
 };
-
-/// sums += factor · x
-template <class T>
-KOKKOS_INLINE_FUNCTION void add_scaled(const kernel::RowTeam& team, std::int64_t count, float factor, const T* x,
-                                       float* sums) {
-  team.each(count, [=](std::int64_t c) { sums[own_column(c)] += factor * static_cast<float>(x[c]); });
-}
-
-/// to += factor · sums
-template <class T>
-KOKKOS_INLINE_FUNCTION void add_sums(const kernel::RowTeam& team, std::int64_t count, float factor, const float* sums,
-                                     T* to) {
-  team.each(count, [=](std::int64_t c) { to[c] = static_cast<float>(to[c]) + factor * sums[own_column(c)]; });
-}
 
 template <class T>
 Operands<T> operands_of(const ConstMatrix& q, const ConstMatrix& k, std::int64_t heads) {
@@ -150,13 +126,13 @@ void add_query_gradient(const core::CallWork& work, const Problem<T>& problem, f
         const std::int64_t first = begin + p.keys_begin(i - begin, real - begin);
         const std::int64_t end = begin + p.keys_end(i - begin, real - begin);
         const float scale = 2.0f * factor * p.scale / static_cast<float>(end - first);
-        for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
-          const std::int64_t column = head * p.student.head_dim + c;
-          float sums[thread_columns] = {};
+        for (std::int64_t c = 0; c < p.student.head_dim; c += group_columns) {
+          const std::int64_t column = head * p.student.head_dim + c, width = group_width(p.student.head_dim, c);
+          ColumnGroup group;
           for (std::int64_t j = first; j < end; ++j) {
-            add_scaled(team, p.width(c), p.difference(team, i, j, head), p.student.k.row(j) + column, sums);
+            group.add(team, width, p.difference(team, i, j, head), p.student.k.row(j) + column);
           }
-          add_sums(team, p.width(c), scale, sums, d_q.row(i) + column);
+          group.add_to(team, width, scale, d_q.row(i) + column);
         }
       });
 }
@@ -171,16 +147,16 @@ void add_key_gradient(const core::CallWork& work, const Problem<T>& problem, flo
         const auto [j, head, begin, real] = p.item(number);
         if (j >= real) return;
         const float scale = 2.0f * factor * p.scale;
-        for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
-          const std::int64_t column = head * p.student.head_dim + c;
-          float sums[thread_columns] = {};
+        for (std::int64_t c = 0; c < p.student.head_dim; c += group_columns) {
+          const std::int64_t column = head * p.student.head_dim + c, width = group_width(p.student.head_dim, c);
+          ColumnGroup group;
           for (std::int64_t i = begin + p.first_query(j - begin); i < real; ++i) {
             const std::int64_t from = p.keys_begin(i - begin, real - begin), to = p.keys_end(i - begin, real - begin);
             if (from > j - begin) break;
             const float share = 1.0f / static_cast<float>(to - from);
-            add_scaled(team, p.width(c), share * p.difference(team, i, j, head), p.student.q.row(i) + column, sums);
+            group.add(team, width, share * p.difference(team, i, j, head), p.student.q.row(i) + column);
           }
-          add_sums(team, p.width(c), scale, sums, d_k.row(j) + column);
+          group.add_to(team, width, scale, d_k.row(j) + column);
         }
       });
 }

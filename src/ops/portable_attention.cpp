@@ -1,21 +1,32 @@
-// The portable attention. A work item is one row of one head; scores are recomputed instead of stored; items share
-// nothing.
+// The portable attention. A work item is one row of one head, on GPUs a warp; scores are recomputed instead of stored;
+// items share nothing.
 #include "portable_attention.hpp"
 
 #include <cmath>
 #include <limits>
 
 #include "bert_hpc/ops/attention_dropout.hpp"
+#include "column_group.hpp"
 #include "kernel.hpp"
+#include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
 namespace {
 
-/// Number of result columns that a work item sums at once. Sums are float for every storage type.
-constexpr std::int64_t sum_columns = 128;
+using kernel::ColumnGroup, kernel::group_columns, kernel::group_width, kernel::RowTeam;
 
 struct RowRange {
   std::int64_t begin, end;
+};
+
+/// The dropout of 64 keys of a query, as attention_kept_bit() orders them.
+struct KeptKeys {
+  std::int64_t tile = -1;
+  std::uint64_t bits = 0;
+
+  KOKKOS_INLINE_FUNCTION bool operator[](std::int64_t key) const {
+    return (bits >> attention_kept_bit(static_cast<int>(key % 64)) & 1u) != 0;
+  }
 };
 
 /// The inputs of every kernel of one call.
@@ -33,22 +44,26 @@ struct Problem {
   PositionBias bias;
   DistanceBuckets distances;
   Tensor<const T> relative_keys{}, relative_queries{};  // (buckets, hidden); without data: none
+  Tensor<const std::uint64_t> saved_kept{};             // of forward; without data: drawn again
 
-  KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
-    float total = 0.0f;
-#pragma omp simd reduction(+ : total)
-    for (std::int64_t j = 0; j < extents.head_dim; ++j) total += a[j] * b[j];
-    return total;
+  KOKKOS_INLINE_FUNCTION float dot(const RowTeam& team, const T* a, const T* b) const {
+    return team.sum<float>(extents.head_dim,
+                           [=](std::int64_t c) { return static_cast<float>(a[c]) * static_cast<float>(b[c]); });
   }
 
-  KOKKOS_INLINE_FUNCTION float score(std::int64_t query, std::int64_t key, std::int64_t column) const {
+  KOKKOS_INLINE_FUNCTION float score(const RowTeam& team, std::int64_t query, std::int64_t key,
+                                     std::int64_t column) const {
     const T *const own = q.row(query) + column, *const other = k.row(key) + column;
     if (relative_keys.data != nullptr) {
       const std::int32_t bucket = distances.bucket_of(distance(query, key));
-      return scale * (dot(own, other) + dot(own, relative_keys.row(bucket) + column) +
-                      dot(other, relative_queries.row(bucket) + column));
+      const T *const of_key = relative_keys.row(bucket) + column, *const of_query =
+                                                                      relative_queries.row(bucket) + column;
+      return scale * team.sum<float>(extents.head_dim, [=](std::int64_t c) {
+        const float a = own[c], b = other[c];
+        return a * (b + static_cast<float>(of_key[c])) + b * static_cast<float>(of_query[c]);
+      });
     }
-    const float scaled = scale * dot(own, other);
+    const float scaled = scale * dot(team, own, other);
     if (bias.table.data == nullptr) return scaled;
     return scaled + bias.table(column / extents.head_dim, bias.bucket_of(distance(query, key)));
   }
@@ -61,62 +76,73 @@ struct Problem {
     return real_keys != nullptr ? keys.offsets[sequence] + real_keys[sequence] : keys.offsets[sequence + 1];
   }
 
-  /// The keys that the mask shows to a query.
+  /// The real keys that the mask shows to a query.
   KOKKOS_INLINE_FUNCTION RowRange keys_of(std::int64_t sequence, std::int64_t query) const {
-    const std::int64_t first = keys.offsets[sequence], end = keys.offsets[sequence + 1];
-    if (!mask.is_limited()) return {first, end};
+    const std::int64_t first = keys.offsets[sequence], padded = first_padded(sequence);
+    if (!mask.is_limited()) return {first, padded};
     const std::int64_t position = queries.position[query];
-    return {first + mask.begin(position, first_padded(sequence) - first), first + mask.end(position, end - first)};
+    return {first + mask.begin(position, padded - first), first + mask.end(position, padded - first)};
   }
 
-  /// The queries to which the mask shows the key at this position.
+  /// The queries to which the mask shows the key at this position; none if it is padding.
   KOKKOS_INLINE_FUNCTION RowRange queries_of(std::int64_t sequence, std::int64_t key_position) const {
     std::int64_t begin = queries.offsets[sequence], end = queries.offsets[sequence + 1];
-    if (!mask.is_limited()) return {begin, end};
     const std::int64_t real = first_padded(sequence) - keys.offsets[sequence];
+    if (key_position >= real) return {begin, begin};
+    if (!mask.is_limited()) return {begin, end};
     while (begin < end && queries.position[begin] + mask.after < key_position) ++begin;
     while (begin < end && mask.begin(queries.position[end - 1], real) > key_position) --end;
     return {begin, end};
   }
 
-  /// The score of a key, after it was computed, if the key is real (below `padded`); else one whose exponential is 0.
-  KOKKOS_INLINE_FUNCTION float masked_score(std::int64_t query, std::int64_t key, std::int64_t column,
-                                            std::int64_t padded) const {
-    const float s = score(query, key, column);
-    return key < padded ? s : -std::numeric_limits<float>::max();
+  /// Word of a query and of 64 keys from tile · 64 on.
+  KOKKOS_INLINE_FUNCTION std::uint64_t draw(std::int64_t sequence, std::int64_t head, std::int64_t query,
+                                            std::int64_t tile) const {
+    std::uint64_t bits = 0;
+    for (std::int64_t pair = 0; pair < 8; pair += 2) {  // the keys with these values of key % 8 share a block
+      const core::Philox4 drawn = block(sequence, head, query, tile * 64 + pair);
+      for (std::int64_t eight = 0; eight < 64; eight += 8) {
+        for (std::int64_t key = eight + pair; key < eight + pair + 2; ++key) {
+          const bool keeps = attention_dropout_keeps(drawn, attention_dropout_byte(key), threshold);
+          bits |= static_cast<std::uint64_t>(keeps) << attention_kept_bit(static_cast<int>(key));
+        }
+      }
+    }
+    return bits;
   }
 
-  /// keep / P(keep) for the element (query row, key position) of a head.
+  KOKKOS_INLINE_FUNCTION core::Philox4 block(std::int64_t sequence, std::int64_t head, std::int64_t query,
+                                             std::int64_t key_position) const {
+    const std::uint32_t row = static_cast<std::uint32_t>(((extents.first_head + head) << 20) + queries.position[query]);
+    return dropout_bits(dropout, dropout.sample[sequence], row, attention_dropout_block(key_position));
+  }
+
+  KOKKOS_INLINE_FUNCTION std::int64_t saved_row(std::int64_t head, std::int64_t tile) const {
+    return head * (saved_kept.rows / extents.heads) + tile;
+  }
+
+  /// keep / P(keep) for the element (query row, key position) of a head; `keys` is that of the keys before.
+  KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
+                                    std::int64_t key_position, KeptKeys& last) const {
+    if (threshold == 0) return 1.0f;
+    if (const std::int64_t tile = key_position / 64; tile != last.tile) {
+      const bool saved = saved_kept.data != nullptr;
+      last = {tile, saved ? saved_kept(saved_row(head, tile), query) : draw(sequence, head, query, tile)};
+    }
+    return last[key_position] ? drop_scale : 0.0f;
+  }
+  /// The same for elements of which no two are of one query.
   KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
                                     std::int64_t key_position) const {
-    if (threshold == 0) return 1.0f;
-    const std::uint32_t row = static_cast<std::uint32_t>(((extents.first_head + head) << 20) + queries.position[query]);
-    const core::Philox4 bits =
-        dropout_bits(dropout, dropout.sample[sequence], row, attention_dropout_block(key_position));
-    return attention_dropout_keeps(bits, attention_dropout_byte(key_position), threshold) ? drop_scale : 0.0f;
-  }
-
-  /// Width of the group of at most sum_columns columns of a head that begins at `begin`.
-  KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
-    return extents.head_dim - begin < sum_columns ? extents.head_dim - begin : sum_columns;
+    KeptKeys last;
+    if (threshold == 0 || saved_kept.data != nullptr) return kept(sequence, head, query, key_position, last);
+    const core::Philox4 drawn = block(sequence, head, query, key_position);
+    return attention_dropout_keeps(drawn, attention_dropout_byte(key_position), threshold) ? drop_scale : 0.0f;
   }
 };
 
-/// sums += factor · x
 template <class T>
-KOKKOS_INLINE_FUNCTION void add_scaled(std::int64_t count, float factor, const T* x, float* sums) {
-#pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) sums[j] += factor * x[j];
-}
-
-template <class T>
-KOKKOS_INLINE_FUNCTION void store_sums(std::int64_t count, const float* sums, T* to) {
-#pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) to[j] = sums[j];
-}
-
-template <class T>
-Problem<T> make_problem(const AttentionInputs& in) {
+Problem<T> make_problem(const AttentionInputs& in, Tensor<const std::uint64_t> saved_kept = {}) {
   const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
   Problem<T> problem{.extents = in.extents,
                      .queries = in.queries,
@@ -131,7 +157,8 @@ Problem<T> make_problem(const AttentionInputs& in) {
                      .real_keys = in.real_keys,
                      .mask = in.mask,
                      .bias = in.bias,
-                     .distances = in.relative.distances};
+                     .distances = in.relative.distances,
+                     .saved_kept = saved_kept};
   if (in.relative.any()) {
     problem.relative_keys = in.relative.keys.as<T>();
     problem.relative_queries = in.relative.queries.as<T>();
@@ -141,33 +168,40 @@ Problem<T> make_problem(const AttentionInputs& in) {
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
 template <class T>
-void portable_forward(const core::CallWork& work, const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
+void portable_forward(const core::CallWork& work, const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp,
+                      Tensor<std::uint64_t> kept) {
   const Problem<T> p = problem;
-  kernel::for_items(
-      {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+  kernel::for_rows(
+      {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads,
+      KOKKOS_LAMBDA(const RowTeam& team, std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const auto [begin, end] = p.keys_of(sequence, i);
-        const std::int64_t first = p.keys.offsets[sequence], padded = p.first_padded(sequence);
-        float largest = p.score(i, begin, column), total = 0.0f;
-        for (std::int64_t j = begin; j < end; ++j) {  // the running maximum rescales the sum when it grows
-          const float s = p.masked_score(i, j, column, padded);
-          if (s > largest) {
-            total *= std::exp(largest - s);
-            largest = s;
+        const RowRange keys = p.keys_of(sequence, i);
+        const std::int64_t first = p.keys.offsets[sequence];
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += group_columns) {
+          const std::int64_t width = group_width(p.extents.head_dim, c);
+          ColumnGroup group;
+          KeptKeys last;
+          float largest = -std::numeric_limits<float>::max(), total = 0.0f;
+          for (std::int64_t j = keys.begin; j < keys.end; ++j) {  // the running maximum rescales the sums when it grows
+            const float s = p.score(team, i, j, column);
+            if (s > largest) {
+              const float factor = std::exp(largest - s);
+              total *= factor;
+              group.scale(factor);
+              largest = s;
+            }
+            const float weight = std::exp(s - largest);
+            total += weight;
+            const std::int64_t before = last.tile;
+            const float factor = p.kept(sequence, head, i, j - first, last);
+            if (kept.data != nullptr && last.tile != before && team.leads()) {
+              kept(head * (kept.rows / p.extents.heads) + last.tile, i) = last.bits;
+            }
+            group.add(team, width, weight * factor, p.v.row(j) + column + c);
           }
-          total += std::exp(s - largest);
-        }
-        const float lse = largest + std::log(total);
-        log_sum_exp(head, i) = lse;
-        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
-          float sums[sum_columns] = {};
-          for (std::int64_t j = begin; j < end; ++j) {
-            const float probability =
-                std::exp(p.masked_score(i, j, column, padded) - lse) * p.kept(sequence, head, i, j - first);
-            add_scaled(p.width(c), probability, p.v.row(j) + column + c, sums);
-          }
-          store_sums(p.width(c), sums, out.row(i) + column + c);
+          group.store(team, width, 1.0f / total, out.row(i) + column + c);
+          if (c == 0 && team.leads()) log_sum_exp(head, i) = largest + std::log(total);
         }
       });
 }
@@ -178,27 +212,29 @@ template <class T>
 void portable_backward_q(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
                          Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_q) {
   const Problem<T> p = problem;
-  kernel::for_items(
+  kernel::for_rows(
       {"bert_hpc::ops::attention_backward_q", work}, p.queries.count * p.extents.heads,
-      KOKKOS_LAMBDA(std::int64_t item) {
+      KOKKOS_LAMBDA(const RowTeam& team, std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const auto [begin, end] = p.keys_of(sequence, i);
-        const std::int64_t first = p.keys.offsets[sequence], padded = p.first_padded(sequence);
-        const T* d_o = d_out.row(i) + column;
-        const float diagonal = p.dot(d_o, out.row(i) + column), lse = log_sum_exp(head, i);
-        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
-          float sums[sum_columns] = {};
-          for (std::int64_t j = begin; j < end; ++j) {
-            const float probability = std::exp(p.masked_score(i, j, column, padded) - lse);
-            const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
-            const float d_s = p.scale * probability * (d_p - diagonal);
-            add_scaled(p.width(c), d_s, p.k.row(j) + column + c, sums);
+        const RowRange keys = p.keys_of(sequence, i);
+        const std::int64_t first = p.keys.offsets[sequence];
+        const T* const d_o = d_out.row(i) + column;
+        const float diagonal = p.dot(team, d_o, out.row(i) + column), lse = log_sum_exp(head, i);
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += group_columns) {
+          const std::int64_t width = group_width(p.extents.head_dim, c);
+          ColumnGroup group;
+          KeptKeys last;
+          for (std::int64_t j = keys.begin; j < keys.end; ++j) {
+            const float probability = std::exp(p.score(team, i, j, column) - lse);
+            const float d_p = p.kept(sequence, head, i, j - first, last) * p.dot(team, d_o, p.v.row(j) + column);
+            const float d_s = probability * (d_p - diagonal);
+            group.add(team, width, d_s, p.k.row(j) + column + c);
             if (p.relative_keys.data == nullptr) continue;
             const std::int32_t bucket = p.distances.bucket_of(p.distance(i, j));
-            add_scaled(p.width(c), d_s, p.relative_keys.row(bucket) + column + c, sums);
+            group.add(team, width, d_s, p.relative_keys.row(bucket) + column + c);
           }
-          store_sums(p.width(c), sums, d_q.row(i) + column + c);
+          group.store(team, width, p.scale, d_q.row(i) + column + c);
         }
       });
 }
@@ -207,29 +243,30 @@ template <class T>
 void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
                           Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
   const Problem<T> p = problem;
-  kernel::for_items(
-      {"bert_hpc::ops::attention_backward_kv", work}, p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+  kernel::for_rows(
+      {"bert_hpc::ops::attention_backward_kv", work}, p.keys.count * p.extents.heads,
+      KOKKOS_LAMBDA(const RowTeam& team, std::int64_t item) {
         const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
-        const std::int64_t position = j - p.keys.offsets[sequence], padded = p.first_padded(sequence);
-        const auto [begin, end] = p.queries_of(sequence, position);
-        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
-          float sums_k[sum_columns] = {}, sums_v[sum_columns] = {};
-          for (std::int64_t i = begin; i < end; ++i) {
-            const T* d_o = d_out.row(i) + column;
-            const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
+        const std::int64_t position = j - p.keys.offsets[sequence];
+        const RowRange queries = p.queries_of(sequence, position);
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += group_columns) {
+          const std::int64_t width = group_width(p.extents.head_dim, c);
+          ColumnGroup group_k, group_v;
+          for (std::int64_t i = queries.begin; i < queries.end; ++i) {
+            const T* const d_o = d_out.row(i) + column;
+            const float probability = std::exp(p.score(team, i, j, column) - log_sum_exp(head, i));
             const float kept = p.kept(sequence, head, i, position);
-            const float d_p = kept * p.dot(d_o, p.v.row(j) + column);
-            const float diagonal = p.dot(d_o, out.row(i) + column);
-            const float d_s = p.scale * probability * (d_p - diagonal);
-            add_scaled(p.width(c), d_s, p.q.row(i) + column + c, sums_k);
-            add_scaled(p.width(c), kept * probability, d_o + c, sums_v);
+            const float d_p = kept * p.dot(team, d_o, p.v.row(j) + column);
+            const float d_s = probability * (d_p - p.dot(team, d_o, out.row(i) + column));
+            group_k.add(team, width, d_s, p.q.row(i) + column + c);
+            group_v.add(team, width, kept * probability, d_o + c);
             if (p.relative_queries.data == nullptr) continue;
             const std::int32_t bucket = p.distances.bucket_of(p.distance(i, j));
-            add_scaled(p.width(c), d_s, p.relative_queries.row(bucket) + column + c, sums_k);
+            group_k.add(team, width, d_s, p.relative_queries.row(bucket) + column + c);
           }
-          store_sums(p.width(c), sums_k, d_k.row(j) + column + c);
-          store_sums(p.width(c), sums_v, d_v.row(j) + column + c);
+          group_k.store(team, width, p.scale, d_k.row(j) + column + c);
+          group_v.store(team, width, 1.0f, d_v.row(j) + column + c);
         }
       });
 }
@@ -237,19 +274,20 @@ void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem,
 /// Calls visit(query, key, ds) for the pairs of a distance of a sequence and head that the mask leaves, in the order of
 /// queries; `slot`: distance_slot().
 template <class T, class Visit>
-KOKKOS_INLINE_FUNCTION void for_pairs(const Problem<T>& p, Tensor<const T> out, Tensor<const float> log_sum_exp,
-                                      Tensor<const T> d_out, std::int64_t head, std::int64_t slot, const Visit& visit) {
+KOKKOS_INLINE_FUNCTION void for_pairs(const Problem<T>& p, const RowTeam& team, Tensor<const T> out,
+                                      Tensor<const float> log_sum_exp, Tensor<const T> d_out, std::int64_t head,
+                                      std::int64_t slot, const Visit& visit) {
   const std::int64_t sequence = p.keys.sequence[slot / 2], column = head * p.extents.head_dim;
   const std::int64_t first = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - first;
-  const std::int64_t distance = slot - distance_slot(first, length, 0), padded = p.first_padded(sequence);
+  const std::int64_t distance = slot - distance_slot(first, length, 0);
   for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
     const std::int64_t j = first + p.queries.position[i] + distance;
-    const auto [begin, end] = p.keys_of(sequence, i);
-    if (j < begin || j >= end) continue;
-    const T* d_o = d_out.row(i) + column;
-    const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
-    const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
-    visit(i, j, probability * (d_p - p.dot(d_o, out.row(i) + column)));
+    const RowRange keys = p.keys_of(sequence, i);
+    if (j < keys.begin || j >= keys.end) continue;
+    const T* const d_o = d_out.row(i) + column;
+    const float probability = std::exp(p.score(team, i, j, column) - log_sum_exp(head, i));
+    const float d_p = p.kept(sequence, head, i, j - first) * p.dot(team, d_o, p.v.row(j) + column);
+    visit(i, j, probability * (d_p - p.dot(team, d_o, out.row(i) + column)));
   }
 }
 
@@ -258,12 +296,14 @@ template <class T>
 void portable_backward_bias(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
                             Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<float> d_bias) {
   const Problem<T> p = problem;
-  kernel::for_items(
-      {"bert_hpc::ops::attention_backward_bias", work}, d_bias.size(), KOKKOS_LAMBDA(std::int64_t item) {
+  kernel::for_rows(
+      {"bert_hpc::ops::attention_backward_bias", work}, d_bias.size(),
+      KOKKOS_LAMBDA(const RowTeam& team, std::int64_t item) {
         const std::int64_t head = item / d_bias.columns, slot = item % d_bias.columns;
         float sum = 0.0f;
-        for_pairs(p, out, log_sum_exp, d_out, head, slot, [&](std::int64_t, std::int64_t, float d_s) { sum += d_s; });
-        d_bias(head, slot) = sum;
+        for_pairs(p, team, out, log_sum_exp, d_out, head, slot,
+                  [&](std::int64_t, std::int64_t, float d_s) { sum += d_s; });
+        if (team.leads()) d_bias(head, slot) = sum;
       });
 }
 
@@ -273,18 +313,19 @@ void portable_backward_relative(const core::CallWork& work, const Problem<T>& pr
                                 Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<float> d_keys,
                                 Tensor<float> d_queries) {
   const Problem<T> p = problem;
-  kernel::for_items(
+  kernel::for_rows(
       {"bert_hpc::ops::attention_backward_relative", work}, d_keys.rows * p.extents.heads,
-      KOKKOS_LAMBDA(std::int64_t item) {
+      KOKKOS_LAMBDA(const RowTeam& team, std::int64_t item) {
         const std::int64_t head = item / d_keys.rows, slot = item % d_keys.rows, column = head * p.extents.head_dim;
-        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
-          float sums_k[sum_columns] = {}, sums_q[sum_columns] = {};
-          for_pairs(p, out, log_sum_exp, d_out, head, slot, [&](std::int64_t i, std::int64_t j, float d_s) {
-            add_scaled(p.width(c), p.scale * d_s, p.q.row(i) + column + c, sums_k);
-            add_scaled(p.width(c), p.scale * d_s, p.k.row(j) + column + c, sums_q);
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += group_columns) {
+          const std::int64_t width = group_width(p.extents.head_dim, c);
+          ColumnGroup group_k, group_q;
+          for_pairs(p, team, out, log_sum_exp, d_out, head, slot, [&](std::int64_t i, std::int64_t j, float d_s) {
+            group_k.add(team, width, d_s, p.q.row(i) + column + c);
+            group_q.add(team, width, d_s, p.k.row(j) + column + c);
           });
-          store_sums(p.width(c), sums_k, d_keys.row(slot) + column + c);
-          store_sums(p.width(c), sums_q, d_queries.row(slot) + column + c);
+          group_k.store(team, width, p.scale, d_keys.row(slot) + column + c);
+          group_q.store(team, width, p.scale, d_queries.row(slot) + column + c);
         }
       });
 }
@@ -297,14 +338,14 @@ class PortableAttention : public Attention {
   void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
     core::with_type(inputs.q.type, [&]<class T>() {
       portable_forward<T>(attention_work(inputs, 2, 2, 2), make_problem<T>(inputs), results.out.as<T>(),
-                          results.log_sum_exp);
+                          results.log_sum_exp, results.kept);
     });
   }
 
   void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
     core::with_type(inputs.q.type, [&]<class T>() {
-      const Problem<T> problem = make_problem<T>(inputs);
+      const Problem<T> problem = make_problem<T>(inputs, results.kept);
       const Tensor<const T> out = results.out.as<T>();
       portable_backward_q<T>(attention_work(inputs, 1, 4, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
                              gradients.d_q.as<T>());

@@ -5,14 +5,12 @@
 #include <cstdlib>
 
 #include "bert_hpc/core/error.hpp"
+#include "column_group.hpp"
 #include "distance_range.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
 namespace {
-
-/// Number of columns that a work item, which is a bucket, sums at once.
-constexpr std::int64_t sum_columns = 128;
 
 template <class T>
 void sum_rows(const DistanceBuckets& distances, std::int64_t sequences, const TokenRows& keys,
@@ -23,19 +21,17 @@ void sum_rows(const DistanceBuckets& distances, std::int64_t sequences, const To
       {"bert_hpc::ops::sum_rows_by_bucket", kernel::bytes_of<float>(by_distance.size())}, d_rows.rows,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
         const DistanceRange range = distances_of(by, first_bucket + item);
-        for (std::int64_t begin = 0; begin < d_rows.columns; begin += sum_columns) {
-          const std::int64_t width = d_rows.columns - begin < sum_columns ? d_rows.columns - begin : sum_columns;
-          float sums[sum_columns] = {};
+        for (std::int64_t begin = 0; begin < d_rows.columns; begin += kernel::group_columns) {
+          const std::int64_t width = kernel::group_width(d_rows.columns, begin);
+          kernel::ColumnGroup group;
           for (std::int64_t b = 0; b < sequences; ++b) {
             const std::int64_t first = offsets[b], length = offsets[b + 1] - first;
             const DistanceRange here = range.within(length);
             for (std::int64_t distance = here.first; distance <= here.last; ++distance) {
-              const float* const row = by_distance.row(distance_slot(first, length, distance)) + begin;
-              team.each(width, [&](std::int64_t c) { sums[c] += row[c]; });
+              group.add(team, width, 1.0f, by_distance.row(distance_slot(first, length, distance)) + begin);
             }
           }
-          T* const to = d_rows.row(item) + begin;
-          team.each(width, [&](std::int64_t c) { to[c] = sums[c]; });
+          group.store(team, width, 1.0f, d_rows.row(item) + begin);
         }
       });
 }

@@ -1,5 +1,6 @@
 """Language models from scratch in one folder: shards, trainings and their numbers."""
 
+import json
 import math
 import pathlib
 import tempfile
@@ -67,6 +68,29 @@ class LanguageModel(unittest.TestCase):
                 self.assertEqual(list(self.numbers(f"{name}-{layout}")), list(expected))
                 self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
         return expected, weights
+
+    def check_adapters(self, modules, without, **vocabulary):
+        """LoRA of a classifier from a language model that this trains adapts these modules, and no parameter with `without` in its name."""
+        self.start("base")
+        # A classification, as masked language modelling's head is the frozen embeddings.
+        self.prepare("labelled", tokenizer={"max_tokens": 40} | vocabulary, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
+        self.start("adapted", task={"name": "classification"}, data={"train": ["labelled/train-*.h5"], "validation": None},
+                   model=dict.fromkeys(self.MODEL) | {"pretrained": "base/model", "trainable": "lora"}, schedule={"steps": 4})
+        adapter = self.folder / "adapted/adapter"
+        self.assertEqual(sorted(json.loads((adapter / "adapter_config.json").read_text())["target_modules"]), modules)
+        names = read_safetensors(adapter / "adapter_model.safetensors")
+        self.assertTrue(names)
+        self.assertFalse([name for name in names if without in name])
+
+    def check_continues(self, **config):
+        """A training from the folder of another begins with its weights; its config.json has these values."""
+        self.start("first")
+        loss = self.numbers("first")[-1]
+        self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})
+        self.assertLess(self.numbers("second")[-1], loss)
+        written = json.loads((self.folder / "first/model/config.json").read_text())
+        self.assertEqual({key: written[key] for key in config}, config)
+        return written
 
     def check_fast_sums(self, parameter, more=None):
         """Without run.reproducible numbers and this parameter differ by rounding alone, 1e-7 a pass, which the updates multiply by some

@@ -1,13 +1,11 @@
 """DeBERTa-v3: all blocks share one table of distances. A training gives one model on every layout and from any checkpoint, and
 continues from its own folder."""
 
-import json
 import unittest
 
 import numpy as np
 from language_model import LanguageModel
 from program import sentences, write_tsv
-from test_tensor import read_safetensors
 
 TABLE, NORM = "deberta.encoder.rel_embeddings.weight", "deberta.encoder.LayerNorm.weight"
 
@@ -49,25 +47,11 @@ class Deberta(LanguageModel):
             np.testing.assert_array_equal(self.weights("frozen")[name], first[name])
 
     def test_adapters_leave_the_table(self):
-        self.start("base")
-        # A classification, as masked language modelling's head is the frozen embeddings.
-        self.prepare("labelled", tokenizer={"vocabulary": "base/model", "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
-        self.start("adapted", task={"name": "classification"}, data={"train": ["labelled/train-*.h5"], "validation": None},
-                   model=dict.fromkeys(self.MODEL) | {"pretrained": "base/model", "trainable": "lora"}, schedule={"steps": 4})
-        adapter = self.folder / "adapted/adapter"
-        self.assertEqual(sorted(json.loads((adapter / "adapter_config.json").read_text())["target_modules"]), ["attention.self.query_proj", "attention.self.value_proj"])
-        names = read_safetensors(adapter / "adapter_model.safetensors")
-        self.assertTrue(names)
-        self.assertFalse([name for name in names if "rel_" in name])
+        self.check_adapters(["attention.self.query_proj", "attention.self.value_proj"], "rel_", vocabulary="base/model")
 
     def test_a_training_continues_from_its_folder(self):
-        self.start("first")
-        loss = self.numbers("first")[-1]
-        self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})
-        self.assertLess(self.numbers("second")[-1], loss)
-        config = json.loads((self.folder / "first/model/config.json").read_text())
-        self.assertEqual([config[key] for key in ("architectures", "model_type", "position_buckets", "pos_att_type", "relative_attention")],
-                         [["DebertaV2ForMaskedLM"], "deberta-v2", 256, ["p2c", "c2p"], True])
+        self.check_continues(architectures=["DebertaV2ForMaskedLM"], model_type="deberta-v2", position_buckets=256, pos_att_type=["p2c", "c2p"],
+                             relative_attention=True)
 
 
 if __name__ == "__main__":

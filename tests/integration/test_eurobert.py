@@ -71,9 +71,7 @@ class EuroBert(LanguageModel):
         self.assertIn("num_key_value_heads must be a whole number that divides num_attention_heads, 4.", done.stderr)
 
     def test_a_training_continues_from_its_folder(self):
-        self.start("first")
-        self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})
-        self.assertLess(self.numbers("second")[-1], self.numbers("first")[-1])
+        self.check_continues(model_type="eurobert")
 
     def test_a_bert_with_a_decoder_of_its_own(self):
         model = {"family": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}

@@ -1,14 +1,12 @@
 """MPNet: shards with its tokenizer, whose bias of attention's scores all blocks share: a training gives one model on every layout
 and from any checkpoint, and continues from its own folder; what does not fit is refused."""
 
-import json
 import unittest
 
 import h5py
 import numpy as np
 from language_model import LanguageModel
 from program import sentences, write_tsv
-from test_tensor import read_safetensors
 from training_cases import write_mpnet_tokenizer
 
 BIAS = "mpnet.encoder.relative_attention_bias.weight"
@@ -52,25 +50,11 @@ class MPNet(LanguageModel):
         np.testing.assert_array_equal(self.weights("frozen")[BIAS], first)
 
     def test_adapters_leave_the_bias(self):
-        self.start("base")
-        # A classification, as masked language modelling's head is the frozen embeddings.
-        self.prepare("labelled", tokenizer={"vocabulary": "tokenizer", "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
-        self.start("adapted", task={"name": "classification"}, data={"train": ["labelled/train-*.h5"], "validation": None},
-                   model=dict.fromkeys(self.MODEL) | {"pretrained": "base/model", "trainable": "lora"}, schedule={"steps": 4})
-        adapter = self.folder / "adapted/adapter"
-        self.assertEqual(sorted(json.loads((adapter / "adapter_config.json").read_text())["target_modules"]), ["attention.attn.q", "attention.attn.v"])
-        names = read_safetensors(adapter / "adapter_model.safetensors")
-        self.assertTrue(names)
-        self.assertFalse([name for name in names if "relative_attention_bias" in name])
+        self.check_adapters(["attention.attn.q", "attention.attn.v"], "relative_attention_bias", vocabulary="tokenizer")
 
     def test_a_training_continues_from_its_folder(self):
-        self.start("first")
-        loss = self.numbers("first")[-1]
-        self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})
-        self.assertLess(self.numbers("second")[-1], loss)
-        config = json.loads((self.folder / "first/model/config.json").read_text())
-        self.assertEqual([config[key] for key in ("architectures", "model_type", "max_position_embeddings", "pad_token_id", "relative_attention_num_buckets")],
-                         [["MPNetForMaskedLM"], "mpnet", 514, 1, 32])
+        config = self.check_continues(architectures=["MPNetForMaskedLM"], model_type="mpnet", max_position_embeddings=514, pad_token_id=1,
+                                      relative_attention_num_buckets=32)
         self.assertNotIn("type_vocab_size", config)
 
     def test_another_padding_token_is_refused(self):

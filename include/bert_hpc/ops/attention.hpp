@@ -113,7 +113,7 @@ class Attention {
   virtual std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool relative = false) = 0;
 
   /// Size of the dropout mask that forward keeps for backward: 64-bit words for each head and query row of sequences
-  /// up to this length. 0: backward draws them again, and `kept` below stays empty, as it does with relative positions.
+  /// up to this length. 0: backward draws them again, and `kept` below stays empty.
   virtual std::int64_t dropout_tiles([[maybe_unused]] std::int64_t max_length,
                                      [[maybe_unused]] std::int64_t head_dim) const {
     return 0;

@@ -37,6 +37,12 @@ BERT_HPC_DEVICE int attention_dropout_byte(std::int64_t key) {
   return n % 4 * 4 + n / 4 * 2 + static_cast<int>(key % 2);
 }
 
+/// Bit of a key in the 64-bit word of its 64 keys, where forward keeps decisions for backward: of each 32 keys, four
+/// bits for each remainder by 8. Word (head · tiles + key / 64, query row); a bit is set if the pair is kept.
+BERT_HPC_DEVICE constexpr int attention_kept_bit(int key) {
+  return key % 64 / 32 * 32 + key % 8 * 4 + key % 32 / 8;
+}
+
 /// Whether the probability of a byte (0 … 15) of a block is kept.
 BERT_HPC_DEVICE bool attention_dropout_keeps(const core::Philox4& bits, int byte, std::uint32_t threshold) {
   return ((bits.word[byte / 4] >> (8 * (byte % 4))) & 0xFFu) >= threshold;

@@ -142,8 +142,7 @@ std::vector<std::int64_t> ModelInstance::units() const {
 void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batches,
                              const layers::BatchBounds& evaluation) {
   pipeline_settings_.micro_batches = std::max(1, micro_batches);
-  const std::int64_t dropout_tiles =
-      plan.has_relative_positions() ? 0 : kernels.attention->dropout_tiles(training.max_length, config.head_dim());
+  const std::int64_t dropout_tiles = kernels.attention->dropout_tiles(training.max_length, config.head_dim());
   if (training.tokens > 0) {
     layers::BatchBounds planned = training;
     planned.dropout_tiles = dropout_tiles;

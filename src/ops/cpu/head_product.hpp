@@ -1,10 +1,11 @@
-// Matrix products inside a task of attention: on one thread, with the task's scratch.
+// Tasks of attention that multiply matrices, each on one thread with its own scratch.
 #pragma once
 
 #include <algorithm>
 
 #include "bert_hpc/core/matrix.hpp"
 #include "blocked_product.hpp"
+#include "head_tasks.hpp"
 
 namespace bert_hpc::ops::cpu {
 
@@ -44,5 +45,35 @@ inline void multiply(const TileKernels& kernels, const ProductScratch& scratch, 
   product.begin = begin;
   run_alone(kernels, product, scratch);
 }
+
+/// The tasks of one implementation. Task::Sizes(kernels, type, longest sequence, head_dim) has the sizes of a task's
+/// scratch.
+template <class Task>
+class ProductTasks {
+ public:
+  ProductTasks(const TileKernels& kernels, core::DataType type) : kernels_(kernels), type_(type) {}
+
+  const char* kernels_name() const { return kernels_.name; }
+
+  /// As Attention::reserve().
+  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) {
+    return tasks_.reserve(typename Task::Sizes(kernels_, type_, max_length, head_dim).floats());
+  }
+
+  /// run(task) for every sequence and head.
+  template <class Run>
+  void for_all(const kernel::Label& label, const AttentionInputs& in, const AttentionResults& results, const Run& run) {
+    require_operands(in, results, type_);
+    const typename Task::Sizes sizes(kernels_, type_, in.extents.max_length, in.extents.head_dim);
+    tasks_.for_all(label, in.extents, sizes.floats(), [&](std::int64_t sequence, std::int64_t head, float* scratch) {
+      run(Task(kernels_, sizes, in, results, sequence, head, scratch));
+    });
+  }
+
+ private:
+  const TileKernels& kernels_;
+  core::DataType type_;
+  HeadTasks tasks_;
+};
 
 }  // namespace bert_hpc::ops::cpu

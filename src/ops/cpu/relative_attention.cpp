@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "head_product.hpp"
-#include "head_tasks.hpp"
 #include "score_rows.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -80,6 +79,8 @@ void store(const Tensor<float>& from, const Matrix& to) {
 /// One sequence and head.
 class HeadTask {
  public:
+  using Sizes = Scratch;
+
   HeadTask(const TileKernels& kernels, const Scratch& sizes, const AttentionInputs& in, const AttentionResults& results,
            std::int64_t sequence, std::int64_t head, float* scratch)
       : kernels_(kernels),
@@ -280,49 +281,36 @@ class HeadTask {
 class RelativeAttention : public Attention {
  public:
   RelativeAttention(const TileKernels& kernels, DataType type, std::unique_ptr<Attention> usual)
-      : kernels_(kernels), type_(type), usual_(std::move(usual)) {}
+      : usual_(std::move(usual)), tasks_(kernels, type) {}
 
   std::string name() const override {
-    return relative_ ? std::string("disentangled, ") + kernels_.name : usual_->name();
+    return relative_ ? std::string("disentangled, ") + tasks_.kernels_name() : usual_->name();
   }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool relative) override {
     if (!relative) return usual_->reserve(max_length, head_dim, relative);
     relative_ = true;
-    return tasks_.reserve(Scratch(kernels_, type_, max_length, head_dim).floats());
+    return tasks_.reserve(max_length, head_dim);
   }
 
   void forward(const AttentionInputs& in, const AttentionResults& results) override {
     if (!in.relative.any()) return usual_->forward(in, results);
-    require_operands(in, results, type_);
-    for_tasks({"bert_hpc::ops::relative_attention_forward", attention_work(in, 4, 2, 2)}, in, results,
-              [](const HeadTask& task) { task.forward(); });
+    tasks_.for_all({"bert_hpc::ops::relative_attention_forward", attention_work(in, 4, 2, 2)}, in, results,
+                   [](const HeadTask& task) { task.forward(); });
   }
 
   void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
     if (!in.relative.any()) return usual_->backward(in, results, d_out, gradients);
-    require_operands(in, results, type_);
     require_gradients(d_out, gradients);
-    for_tasks({"bert_hpc::ops::relative_attention_backward", attention_work(in, 11, 4, 4)}, in, results,
-              [&](const HeadTask& task) { task.backward(d_out, gradients); });
+    tasks_.for_all({"bert_hpc::ops::relative_attention_backward", attention_work(in, 11, 4, 4)}, in, results,
+                   [&](const HeadTask& task) { task.backward(d_out, gradients); });
   }
 
  private:
-  template <class Run>
-  void for_tasks(const kernel::Label& label, const AttentionInputs& in, const AttentionResults& results,
-                 const Run& run) {
-    const Scratch sizes(kernels_, type_, in.extents.max_length, in.extents.head_dim);
-    tasks_.for_all(label, in.extents, sizes.floats(), [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-      run(HeadTask(kernels_, sizes, in, results, sequence, head, scratch));
-    });
-  }
-
-  const TileKernels& kernels_;
-  DataType type_;
   std::unique_ptr<Attention> usual_;
   bool relative_ = false;
-  HeadTasks tasks_;
+  ProductTasks<HeadTask> tasks_;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "distance_row.hpp"
 #include "head_product.hpp"
-#include "head_tasks.hpp"
 #include "score_rows.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -33,6 +32,8 @@ struct Scratch {
 /// One sequence and head.
 class HeadTask {
  public:
+  using Sizes = Scratch;
+
   HeadTask(const TileKernels& kernels, const Scratch& sizes, const AttentionInputs& in, const AttentionResults& results,
            std::int64_t sequence, std::int64_t head, float* scratch)
       : kernels_(kernels),
@@ -134,41 +135,28 @@ class HeadTask {
 
 class UnfusedAttention : public Attention {
  public:
-  UnfusedAttention(const TileKernels& kernels, core::DataType type) : kernels_(kernels), type_(type) {}
+  UnfusedAttention(const TileKernels& kernels, core::DataType type) : tasks_(kernels, type) {}
 
-  std::string name() const override { return std::string("plain, ") + kernels_.name; }
+  std::string name() const override { return std::string("plain, ") + tasks_.kernels_name(); }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim, bool) override {
-    return tasks_.reserve(Scratch(kernels_, type_, max_length, head_dim).floats());
+    return tasks_.reserve(max_length, head_dim);
   }
 
   void forward(const AttentionInputs& in, const AttentionResults& results) override {
-    require_operands(in, results, type_);
-    for_tasks({"bert_hpc::ops::plain_attention_forward", attention_work(in, 2, 2, 2)}, in, results,
-              [](const HeadTask& task) { task.forward(); });
+    tasks_.for_all({"bert_hpc::ops::plain_attention_forward", attention_work(in, 2, 2, 2)}, in, results,
+                   [](const HeadTask& task) { task.forward(); });
   }
 
   void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
-    require_operands(in, results, type_);
     require_gradients(d_out, gradients);
-    for_tasks({"bert_hpc::ops::plain_attention_backward", attention_work(in, 5, 4, 4)}, in, results,
-              [&](const HeadTask& task) { task.backward(d_out, gradients); });
+    tasks_.for_all({"bert_hpc::ops::plain_attention_backward", attention_work(in, 5, 4, 4)}, in, results,
+                   [&](const HeadTask& task) { task.backward(d_out, gradients); });
   }
 
  private:
-  template <class Run>
-  void for_tasks(const kernel::Label& label, const AttentionInputs& in, const AttentionResults& results,
-                 const Run& run) {
-    const Scratch sizes(kernels_, type_, in.extents.max_length, in.extents.head_dim);
-    tasks_.for_all(label, in.extents, sizes.floats(), [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-      run(HeadTask(kernels_, sizes, in, results, sequence, head, scratch));
-    });
-  }
-
-  const TileKernels& kernels_;
-  core::DataType type_;
-  HeadTasks tasks_;
+  ProductTasks<HeadTask> tasks_;
 };
 
 }  // namespace

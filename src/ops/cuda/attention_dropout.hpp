@@ -8,19 +8,12 @@
 // 0.7 instructions per pair. A drawing backward kernel would also need decisions by rows of keys, which no lane draws
 // alone.
 //
-// Layout of the bits: 64-bit word (head · tiles + key / 64, query row), bit kept_bit(key), set if the pair is kept. A
-// word's halves are of 32 keys each. Words of neighbouring queries are contiguous, so that a warp writes and reads
-// whole sectors.
+// Words of neighbouring queries are contiguous, so that a warp writes and reads whole sectors.
 #pragma once
 
 #include "attention_tile.hpp"
 
 namespace bert_hpc::ops::cuda {
-
-/// Bit of a key in its 64-bit word: of each 32 keys, four bits for each remainder by 8.
-constexpr int kept_bit(int key) {
-  return key % 64 / 32 * 32 + key % 8 * 4 + key % 32 / 8;
-}
 
 /// Compares the four bytes of a word with the threshold, which is below 256: the top bit of each byte is set if the
 /// byte reaches it; the other bits are undefined.
@@ -145,7 +138,8 @@ BERT_HPC_WARP_CODE void drop_pairs(const typename Warp::U32 (&drawn)[R][2], type
   }
 }
 
-/// Bits of query row `row` for 32 keys from a multiple of 32 on, among them `key`: bit kept_bit(k) for key k of the 32.
+/// Bits of query row `row` for 32 keys from a multiple of 32 on, among them `key`: bit attention_kept_bit(k) for key k
+/// of the 32.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE typename Warp::U32 kept_word(const AttentionCall<T>& call, int head, int key, int first,
                                                 typename Warp::I32 row, typename Warp::Mask valid) {

@@ -206,7 +206,7 @@ TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition
         const auto row = static_cast<std::uint32_t>((c.extents.first_head + head) * (1 << 20) +
                                                     c.queries.position[static_cast<std::size_t>(i)]);
         const auto drawn = ops::dropout_bits(c.dropout, c.samples[sequence], row, ops::attention_dropout_block(key));
-        const bool kept = (r.kept()(head * tiles + key / 64, i) >> kept_bit(key) & 1u) != 0;
+        const bool kept = (r.kept()(head * tiles + key / 64, i) >> ops::attention_kept_bit(key) & 1u) != 0;
         wrong += kept == ops::attention_dropout_keeps(drawn, ops::attention_dropout_byte(key), threshold) ? 0 : 1;
       }
     }
@@ -243,7 +243,7 @@ TEST_CASE("a lane's drawn bits are gathered and become masks in the order of the
         reached[byte / 4] = reached[byte / 4] | (0x80u << (8 * (byte % 4)));
         CAPTURE(lane, n, i);
         CHECK(ops::attention_dropout_block(key) == static_cast<std::uint32_t>(lane));
-        CHECK(kept_bit(key) == n / 4 * 32 + 8 * lane + 4 * i + n % 4);
+        CHECK(ops::attention_kept_bit(key) == n / 4 * 32 + 8 * lane + 4 * i + n % 4);
         EmulatedWarp::U32 drawn[1][2], pairs[1][8][2];
         drawn[0][0] = drawn[0][1] = gather_tops<EmulatedWarp>(reached);
         CHECK((drawn[0][0][0] & 0xF0F0F0F0u) == 1u << drawn_bit(n, i));
