@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "distance_range.hpp"
+#include "kernel.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
