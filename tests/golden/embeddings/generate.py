@@ -21,7 +21,8 @@ import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = {"bert": "", "distilbert": "distilbert_", "electra": "electra_", "roberta": "roberta_", "gpt2": "gpt2_",
-            "modernbert": "modernbert_", "mpnet": "mpnet_", "esm": "esm_", "nomic_bert": "nomic_bert_", "eurobert": "eurobert_"}
+            "modernbert": "modernbert_", "mpnet": "mpnet_", "esm": "esm_", "nomic_bert": "nomic_bert_", "eurobert": "eurobert_",
+            "deberta": "deberta_"}
 SPECIAL = {"cls": 2, "sep": 3, "mask": 96}  # padding and [UNK] are 0 and 1, in the order that the family has
 LENGTHS = [(3, 1), (17, 13), (1, 6)]  # tokens of both texts; ModernBERT's window has 9
 COLUMNS = [0, 13, 30, 47]
