@@ -44,7 +44,7 @@ struct Problem {
   PositionBias bias;
   DistanceBuckets distances;
   Tensor<const T> relative_keys{}, relative_queries{};  // (buckets, hidden); without data: none
-  Tensor<const std::uint64_t> saved_kept{};             // of forward; without data: drawn again
+  Tensor<const std::uint64_t> saved_kept{};             // of forward; empty: drawn again
 
   KOKKOS_INLINE_FUNCTION float dot(const RowTeam& team, const T* a, const T* b) const {
     return team.sum<float>(extents.head_dim,
@@ -121,12 +121,13 @@ struct Problem {
     return head * (saved_kept.rows / extents.heads) + tile;
   }
 
-  /// keep / P(keep) for the element (query row, key position) of a head; `keys` is that of the keys before.
+  /// keep / P(keep) for the element (query row, key position) of a head; `last`: those of the key before, to begin
+  /// with none.
   KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
                                     std::int64_t key_position, KeptKeys& last) const {
     if (threshold == 0) return 1.0f;
     if (const std::int64_t tile = key_position / 64; tile != last.tile) {
-      const bool saved = saved_kept.data != nullptr;
+      const bool saved = saved_kept.rows > 0;
       last = {tile, saved ? saved_kept(saved_row(head, tile), query) : draw(sequence, head, query, tile)};
     }
     return last[key_position] ? drop_scale : 0.0f;
@@ -135,7 +136,7 @@ struct Problem {
   KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
                                     std::int64_t key_position) const {
     KeptKeys last;
-    if (threshold == 0 || saved_kept.data != nullptr) return kept(sequence, head, query, key_position, last);
+    if (threshold == 0 || saved_kept.rows > 0) return kept(sequence, head, query, key_position, last);
     const core::Philox4 drawn = block(sequence, head, query, key_position);
     return attention_dropout_keeps(drawn, attention_dropout_byte(key_position), threshold) ? drop_scale : 0.0f;
   }
@@ -195,7 +196,7 @@ void portable_forward(const core::CallWork& work, const Problem<T>& problem, Ten
             total += weight;
             const std::int64_t before = last.tile;
             const float factor = p.kept(sequence, head, i, j - first, last);
-            if (kept.data != nullptr && last.tile != before && team.leads()) {
+            if (kept.rows > 0 && last.tile != before && team.leads()) {
               kept(head * (kept.rows / p.extents.heads) + last.tile, i) = last.bits;
             }
             group.add(team, width, weight * factor, p.v.row(j) + column + c);
