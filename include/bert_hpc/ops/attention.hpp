@@ -4,7 +4,7 @@
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
 // A mask limits the keys of a query by their positions; tiles of pairs outside it are not computed. Padded keys have
-// weight 0, although their pairs are computed. Scores may depend on the distance too (position_bias.hpp,
+// weight 0, although some kernels compute their pairs. Scores may depend on the distance too (position_bias.hpp,
 // relative_positions.hpp).
 #pragma once
 

@@ -20,9 +20,8 @@ struct DistanceBuckets {
   }
 };
 
-/// The column of d_bias (heads, 2 · keys of all sequences) in which attention's backward pass leaves the sum of the
-/// scores' gradients at one distance of one sequence. Sums of distances beyond the bias's reach may be added to that at
-/// the reach.
+/// Among 2 · keys of all sequences the number of one distance of one sequence, under which attention's backward pass
+/// leaves what it sums by distance. Sums of a position bias beyond its reach may be added to that at the reach.
 BERT_HPC_DEVICE std::int64_t distance_slot(std::int64_t first_key, std::int64_t keys, std::int64_t distance) {
   return 2 * first_key + keys - 1 + distance;
 }
