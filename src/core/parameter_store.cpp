@@ -132,6 +132,19 @@ void ParameterStore::assign_gradients(std::int64_t begin, std::int64_t end, floa
   }
 }
 
+Tensor<const float> ParameterStore::value_of_ids(int slice, const std::int32_t* ids, std::int64_t unique) const {
+  const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
+  if (unique == 0) return value(slice);
+  if (postponed_ != nullptr && s.offset < marked()) postponed_->finish({s.offset, s.columns, ids, unique});
+  return view(values_.data(), slice);
+}
+
+Tensor<const float> ParameterStore::value_of_first_rows(int slice, std::int64_t count) const {
+  const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
+  if (postponed_ != nullptr && s.offset < marked()) postponed_->finish({s.offset, s.columns, nullptr, count});
+  return view(values_.data(), slice);
+}
+
 int ParameterStore::find(const std::string& name) const {
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     if (slices_[i].name == name) return static_cast<int>(i);

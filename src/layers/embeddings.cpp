@@ -54,8 +54,9 @@ void Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
 
 /// saved.sum = word + position + type, words scaled by token dropout
 void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
-  const Tensor<const float> word = parameters_.value(word_), type = table(type_),
-                            position = positions(table(position_));
+  const core::SortedIds& ids = batch.sorted_ids;
+  const Tensor<const float> word = parameters_.value_of_ids(word_, ids.ids, ids.unique), type = table(type_),
+                            position = positions(position_table(batch.max_length));
   if (!group_.shared() && !settings_.token_dropout) {
     return ops::embedding_forward(batch, word, position, type, saved.sum);
   }

@@ -28,7 +28,9 @@ class TokenTable : public Input {
     saved.output = workspace.take(tokens, settings_.columns, storage_);
   }
   void forward(Engine&, const StepContext& context, SavedActivations& saved) const override {
-    ops::word_embedding_forward(context.batch, parameters_.value(table_), 0, saved.output);
+    const core::SortedIds& ids = context.batch.sorted_ids;
+    const Tensor<const float> table = parameters_.value_of_ids(table_, ids.ids, ids.unique);
+    ops::word_embedding_forward(context.batch, table, 0, saved.output);
   }
   void backward_weight(Engine&, const StepContext& context, const SavedActivations&,
                        const StreamGradient& d_y) const override {

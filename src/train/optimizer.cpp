@@ -40,6 +40,7 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
       rule_(make_rule(kind_, settings.values)),
       max_gradient_norm_(settings.max_gradient_norm),
       coupled_decay_(settings.coupled_decay),
+      postpones_(settings.postpones),
       parameters_(parameters),
       copies_(!offload && owns_all_trainable(parameters, owned) ? copies : nullptr),
       offload_(offload),
@@ -55,11 +56,40 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
     gradients_ = core::Buffer<float>(elements, memory);
     return;
   }
+  postpone_updates(owns_all_trainable(parameters, owned));
   std::vector<ops::UpdateRange> runs;
-  for (const Range& range : ranges_) {
-    for (const Run& run : range.runs) runs.push_back(resident(run));
+  for (Range& range : ranges_) {
+    range.first_run = runs.size();
+    for (const Run& run : range.runs) {
+      if (!run.postponed) runs.push_back(resident(run));
+    }
+    range.last_run = runs.size();
   }
   resident_ = copies_ == nullptr ? ops::UpdateRanges(runs) : ops::UpdateRanges(runs, copies_->type());
+}
+
+Optimizer::~Optimizer() {
+  if (postponed_ == nullptr) return;
+  postponed_->finish();
+  parameters_.set_postponed(nullptr);
+}
+
+/// Updates of rows that no batch reads wait, if no other rank reads what this one updates.
+void Optimizer::postpone_updates(bool owns_all) {
+  if (!postpones_ || !owns_all || parameters_.marked() == 0 || coupled_decay_) return;
+  std::vector<ops::UpdateRange> ranges;
+  std::vector<Run*> runs;
+  for (Range& range : ranges_) {
+    for (Run& run : range.runs) {
+      if (run.marks == nullptr) continue;
+      ranges.push_back(resident(run));
+      runs.push_back(&run);
+    }
+  }
+  postponed_ = rule_->postpone(ranges);
+  if (postponed_ == nullptr) return;
+  for (Run* const run : runs) run->postponed = true;
+  parameters_.set_postponed(postponed_.get());
 }
 
 void Optimizer::fetch(std::size_t range) {
@@ -82,7 +112,8 @@ ops::UpdateRange Optimizer::resident(const Run& run) const {
                          .narrow_gradient = run.narrow_gradient,
                          .tensor = run.tensor,
                          .first_block = run.first_block,
-                         .phase = run.phase};
+                         .phase = run.phase,
+                         .begin = begin};
   for (std::size_t s = 0; s < kind_.states.size(); ++s) {
     if (run.states.in_blocks) {
       range.blocks[s] = blocks_of(run, s);
@@ -197,13 +228,14 @@ void Optimizer::step(double learning_rate, std::int64_t update, double gradient_
                        .number = update,
                        .gradient_scale = ops::clipping_factor(gradient_norm, max_gradient_norm_, scale),
                        .coupled_decay = coupled_decay_};
-  parameters_.change_values();
+  parameters_.note_change();
   find_tensor_scales(step);
+  if (postponed_ != nullptr) postponed_->update(step);
   // One kernel for everything, unless a caller waits for each range.
   if (!offload_ && !updated) rule_->update(step, resident_, 0, resident_.size());
   for (std::size_t i = 0; (offload_ || updated) && i < ranges_.size(); ++i) {
     if (!offload_) {
-      rule_->update(step, resident_, ranges_[i].first_run, ranges_[i].first_run + ranges_[i].runs.size());
+      rule_->update(step, resident_, ranges_[i].first_run, ranges_[i].last_run);
     } else {
       update_offloaded(i, step);
     }
@@ -217,7 +249,8 @@ void Optimizer::step_on_device(double learning_rate, std::int64_t update, const 
   core::require(steps_on_device(), "optimizer: this update needs to know norms on the host");
   const ops::UpdateStep step{
       .learning_rate = learning_rate, .number = update, .coupled_decay = coupled_decay_, .device_scale = factor};
-  parameters_.change_values();
+  parameters_.note_change();
+  if (postponed_ != nullptr) postponed_->update(step);
   rule_->update(step, resident_, 0, resident_.size());
   if (copies_ != nullptr) copies_->written();
 }
@@ -266,14 +299,12 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
   core::require(!blocks || !norms_, "optimizer: a rule with tensor norms keeps no blocks");
   const std::vector<LikeRange> ranges = like_ranges(parameters_, replaced, norms_.has_value(), blocks);
   std::int64_t elements = 0, unused = norms_ ? norms_->blocks() : 0;
-  std::size_t runs = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
     Range& own = ranges_.emplace_back();
     own.first = static_cast<std::size_t>(elements);
     own.owned = mine;
     const OptimizerStates::Position whole =
         blocks ? OptimizerStates::Position() : states_.add(mine.begin, mine.size, false);
-    own.first_run = runs;
     for (const LikeRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
@@ -292,7 +323,6 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
       if (norms_) assign_sum_blocks(own.runs.back(), range.slice, unused);
     }
     elements += mine.size;
-    runs += own.runs.size();
   }
   if (!norms_) return;
   if (offload_) {

@@ -17,6 +17,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/matrix.hpp"
+#include "bert_hpc/core/postponed_updates.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
@@ -117,19 +118,38 @@ class ParameterStore {
   std::int64_t trainable_size() const { return trainable_size_; }
   bool is_trainable(int slice) const { return slices_[static_cast<std::size_t>(slice)].trainable; }
 
-  // Parameters are read as constants. A caller that changes them says so: what was made of them (16-bit copies for
-  // products, say) is behind from then on.
-  std::span<const float> values() const { return {values_.data(), size()}; }
-  Tensor<const float> value(int slice) const { return view(values_.data(), slice); }
+  // Parameters are read as constants, and what is read is up to date: postponed updates of it are made first. A caller
+  // that changes parameters says so: what was made of them (16-bit copies for products, say) is behind from then on.
+  std::span<const float> values() const { return values(0, arena_size_); }
+  /// Elements [begin, end).
+  std::span<const float> values(std::int64_t begin, std::int64_t end) const {
+    finish_updates(begin);
+    return {values_.data() + begin, static_cast<std::size_t>(end - begin)};
+  }
+  Tensor<const float> value(int slice) const {
+    finish_updates(slices_[static_cast<std::size_t>(slice)].offset);
+    return view(values_.data(), slice);
+  }
+  /// A table of which the caller reads only the distinct ids (unique) of a batch's tokens. With unique = 0 the ids are
+  /// unknown, and the caller may read the whole table.
+  Tensor<const float> value_of_ids(int slice, const std::int32_t* ids, std::int64_t unique) const;
+  /// A table of which the caller reads only rows [0, count).
+  Tensor<const float> value_of_first_rows(int slice, std::int64_t count) const;
   /// To be written before copies of the values are read; a caller that writes later says so again.
   std::span<float> change_values() {
+    finish_updates(0);
     ++version_;
     return {values_.data(), size()};
   }
   Tensor<float> change_value(int slice) {
+    finish_updates(slices_[static_cast<std::size_t>(slice)].offset);
     ++version_;
     return view(values_.data(), slice);
   }
+  /// As change_values(), for an optimizer, which has the addresses.
+  void note_change() { ++version_; }
+  /// Updates of the elements [0, marked()) that wait for readers; null: none do. They outlive this, or are taken back.
+  void set_postponed(PostponedUpdates* updates) { postponed_ = updates; }
   std::uint64_t version() const { return version_; }  ///< another one after each change
 
   /// Elements [begin, end) that hold all parameters which are not just looked up.
@@ -174,6 +194,10 @@ class ParameterStore {
     return slice.one_product ? product_gradients_ : DataType::fp32;
   }
   void lay_out_gradients();
+  /// For a reader of elements from `begin` on.
+  void finish_updates(std::int64_t begin) const {
+    if (postponed_ != nullptr && begin < marked()) postponed_->finish();
+  }
   Tensor<float> view(float* arena, int slice) const {
     const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
     return {arena + s.offset, s.rows, s.columns};
@@ -186,6 +210,7 @@ class ParameterStore {
   std::uint64_t version_ = 0;
   Buffer<float> values_, gradients_;
   Buffer<std::uint8_t> marks_;
+  PostponedUpdates* postponed_ = nullptr;
   DataType product_gradients_ = DataType::fp32;
   std::int64_t gradient_floats_ = 0;  // that all gradients take
   std::vector<GradientRange> gradient_ranges_;

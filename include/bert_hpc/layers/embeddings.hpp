@@ -62,6 +62,11 @@ class Embeddings : public Input {
   }
   /// A table without rows if the model does not have it.
   Tensor<const float> table(int index) const { return index < 0 ? Tensor<const float>() : parameters_.value(index); }
+  /// Table of positions, for sequences of at most so many tokens.
+  Tensor<const float> position_table(std::int64_t longest) const {
+    if (position_ < 0) return {};
+    return parameters_.value_of_first_rows(position_, settings_.first_position + longest);
+  }
   /// Without rows where there is no such table or it is frozen.
   Tensor<float> table_gradient(int table) const {
     return table >= 0 && parameters_.is_trainable(table) ? parameters_.gradient(table) : Tensor<float>();

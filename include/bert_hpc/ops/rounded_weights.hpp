@@ -36,7 +36,7 @@ class RoundedWeights {
  private:
   void renew();
   std::span<const float> values() const {
-    return parameters_.values().subspan(static_cast<std::size_t>(begin()), static_cast<std::size_t>(end() - begin()));
+    return parameters_.values(begin(), end());
   }
 
   const core::ParameterStore& parameters_;

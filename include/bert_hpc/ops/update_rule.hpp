@@ -14,6 +14,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/number_setting.hpp"
+#include "bert_hpc/core/postponed_updates.hpp"
 #include "bert_hpc/ops/dynamic8.hpp"
 #include "bert_hpc/ops/flat.hpp"
 
@@ -64,6 +65,7 @@ struct UpdateRange {
   std::int64_t phase = 0;        ///< elements of that block that lie before the range
   /// Instead of `states`, where they are kept in blocks. Such a range begins with a block.
   std::array<StateBlocks, max_states> blocks{};
+  std::int64_t begin = 0;  ///< element of the arena that the range begins with, for updates that are postponed
 };
 
 /// The same in host memory, of gradients in fp32.
@@ -135,6 +137,15 @@ struct TensorSums {
   bool decay = true;  ///< false for biases and layer norms
 };
 
+/// Updates of ranges with marks that wait, line by line, while gradients are zero: until a caller reads the line, until
+/// it has a gradient again, or for so many steps that the work of all lines is spread evenly over them. The bits are
+/// those of updates at each step.
+class PostponedSteps : public core::PostponedUpdates {
+ public:
+  /// A step of all lines: those with marks get it now; their gradients and marks are cleared.
+  virtual void update(const UpdateStep& step) = 0;
+};
+
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -144,6 +155,10 @@ class UpdateRule {
                       std::size_t last) const = 0;
   /// The same by the host's processors, with CPU kernels the same bits; gradients stay.
   virtual void update_on_host(const UpdateStep& step, const HostRange& range) const = 0;
+
+  /// Takes over the updates of these ranges, which have marks and neither copies nor a phase, from now on. Null if this
+  /// rule or build makes every update at once: if an update depends on more than a line and the step, and on GPUs.
+  virtual std::unique_ptr<PostponedSteps> postpone(std::span<const UpdateRange> ranges) const;
 
   /// Whether update() needs norms of whole tensors. Then ranges are parts of one tensor each, and before update()
   /// come begin() for all of them, and tensor_scale() of sums that are complete.

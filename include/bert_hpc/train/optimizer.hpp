@@ -30,6 +30,7 @@ struct OptimizerSettings {
   std::vector<double> values{};    ///< of its own keys, in their order; empty: their defaults
   double max_gradient_norm = 1.0;  ///< 0 switches clipping off
   bool coupled_decay = false;      ///< weight decay is a part of the gradient
+  bool postpones = true;           ///< CPU kernels: updates of rows that no batch reads wait, with the same bits
 };
 
 class Optimizer {
@@ -42,6 +43,9 @@ class Optimizer {
   Optimizer(const OptimizerSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
             bool offload = false, ops::RoundedWeights* copies = nullptr, std::span<const ArenaRange> replaced = {},
             const std::optional<TensorNormScope>& norms = std::nullopt);
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  ~Optimizer();  ///< makes all updates that were postponed
 
   /// Offloaded: copies the gradients of owned range `range` to the host. Ranges that were not fetched before step() are
   /// fetched there.
@@ -67,7 +71,8 @@ class Optimizer {
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 
-  /// States of the owned ranges; in device memory, unless offloaded.
+  /// States of the owned ranges; in device memory, unless offloaded. They are up to date when all parameters have been
+  /// read: ParameterStore::values() makes postponed updates.
   const OptimizerStates& states() const { return states_; }
 
  private:
@@ -80,15 +85,17 @@ class Optimizer {
     std::uint8_t* marks = nullptr;          // of the gradient
     bool replaced = false;                  // the gradient, by the next step
     core::Bf16* narrow_gradient = nullptr;  // where it is stored in bf16
+    bool postponed = false;                 // its updates
     std::int64_t tensor = 0, first_block = 0, phase = 0;
   };
   struct Range {
     std::vector<Run> runs;
     std::size_t first = 0;  // index of its first element among the owned ones
     OwnedRange owned;
-    std::size_t first_run = 0;  // of those of all ranges
+    std::size_t first_run = 0, last_run = 0;  // of all ranges' runs, without postponed ones
     bool fetched = false;
   };
+  void postpone_updates(bool owns_all);
   void cut(std::span<const OwnedRange> owned, std::span<const ArenaRange> replaced);
   void assign_sum_blocks(Run& run, std::int64_t slice, std::int64_t& unused) const;
   ops::UpdateRange resident(const Run& run) const;
@@ -102,7 +109,7 @@ class Optimizer {
   const ops::OptimizerKind& kind_;
   std::unique_ptr<ops::UpdateRule> rule_;
   double max_gradient_norm_;
-  bool coupled_decay_;
+  bool coupled_decay_, postpones_;
   core::ParameterStore& parameters_;
   ops::RoundedWeights* copies_;  // that updates write; or null
   bool offload_ = false, has_masters_ = false;
@@ -110,8 +117,9 @@ class Optimizer {
 
   std::vector<Range> ranges_;
   OptimizerStates states_;
-  ops::UpdateRanges resident_;               // the runs of all ranges, unless offloaded
-  core::Buffer<float> masters_, gradients_;  // offloaded: of the owned ranges, one after the other
+  ops::UpdateRanges resident_;                      // the runs of all ranges, unless offloaded or postponed
+  std::unique_ptr<ops::PostponedSteps> postponed_;  // or null
+  core::Buffer<float> masters_, gradients_;         // offloaded: of the owned ranges, one after the other
   // For rules with tensor norms: two sums for each block, those that do not count last; and scales by tensor.
   core::MirroredArray<double> accumulators_;
   core::MirroredArray<float> tensor_scales_;

@@ -1,6 +1,7 @@
 // AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019) as torch.optim.AdamW computes it; biases
 // and layer norms have no weight decay.
 #include "adamw_element.hpp"
+#include "postponed_lines.hpp"
 #include "update_kernels.hpp"
 
 namespace bert_hpc::ops {
@@ -16,6 +17,9 @@ class Adamw final : public UpdateRule {
   }
   void update_on_host(const UpdateStep& step, const HostRange& range) const override {
     updates::update_on_host("bert_hpc::ops::adamw_on_host", range, AdamwElement(settings_, step, range.decay));
+  }
+  std::unique_ptr<PostponedSteps> postpone(std::span<const UpdateRange> ranges) const override {
+    return postponed_lines<AdamwElement>("bert_hpc::ops::postponed_adamw", ranges, settings_);
   }
 
  private:

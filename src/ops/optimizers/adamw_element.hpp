@@ -36,6 +36,17 @@ struct AdamwElement {
     w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
   }
 
+  /// The same with a gradient of 0 and without coupled decay.
+  BERT_HPC_DEVICE void rest(float& w, float& m, float& v) const {
+    const float m_new = m - m * new1;
+    const float v_new = beta2 * v;
+    m = m_new;
+    v = v_new;
+    w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
+  }
+  /// The same if moments are 0.
+  BERT_HPC_DEVICE void rest(float& w) const { w = w * decay; }
+
   float decay, coupled, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
 };
 

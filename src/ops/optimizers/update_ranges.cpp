@@ -66,6 +66,9 @@ double UpdateRanges::bytes(std::size_t first, std::size_t last) const {
   return static_cast<double>(bytes_[last] - bytes_[first]);
 }
 
+std::unique_ptr<PostponedSteps> UpdateRule::postpone(std::span<const UpdateRange>) const {
+  return nullptr;
+}
 void UpdateRule::begin(const UpdateStep&, const UpdateRanges&, double*) const {}
 void UpdateRule::begin_on_host(const UpdateStep&, const HostRange&, double*) const {}
 float UpdateRule::tensor_scale(const TensorSums&) const {

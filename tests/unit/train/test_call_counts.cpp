@@ -78,7 +78,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   products.keep_weights(store);
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(group, store, shards);
-  train::Optimizer optimizer({}, store, sums->owned(), false, products.kept_weights());
+  train::Optimizer optimizer({.postpones = false}, store, sums->owned(), false, products.kept_weights());  // as on GPUs
   layers::Engine engine{products, *attention};
   const core::MirroredArray<double> losses(1);
   train::GradientNorm& norm = sums->norm();
