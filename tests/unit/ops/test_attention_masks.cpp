@@ -135,6 +135,67 @@ TEST_CASE("attention with every limit of a mask against double, on any selection
   }
 }
 
+namespace {
+
+/// Queries of a sequence that every kernel's blocks of keys divide: around the ends of blocks and of the sequence.
+constexpr int longest = 1300;
+std::vector<int> queries_of_longest() {
+  std::vector<int> positions;
+  for (int p = 0; p < longest; p += 1 + 131 * (p % 3 == 0 ? 1 : 0)) positions.push_back(p);
+  for (const int edge : {383, 384, 767, 1023, 1024, 1279, longest - 2, longest - 1}) positions.push_back(edge);
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+const std::vector<ops::AttentionMask> long_masks = {
+    {}, ops::AttentionMask::causal(), ops::AttentionMask::window(300), {500, 3}, {2, 900}};
+
+}  // namespace
+
+TEST_CASE("attention of sequences of many blocks of keys against double") {
+  const std::string kind = a_kind();
+  const OperandKind of = GENERATE(OperandKind(DataType::bf16), OperandKind(DataType::fp32));
+  AttentionCase c(of, {queries_of_longest(), {0, 1, 2}}, {longest, 3}, 1, GENERATE(64, 80), GENERATE(0.0f, 0.1f));
+  if (GENERATE(false, true)) c.pad_from_the_middle();
+  for (const ops::AttentionMask& mask : long_masks) {
+    c.mask = mask;
+    CAPTURE(kind, of.name(), c.extents.head_dim, mask.before, mask.after);
+    test::check_results(c, run(kind, c));
+  }
+}
+
+TEST_CASE("on CPUs the bits of a query's attention do not depend on the other queries") {
+  if (core::is_gpu_build()) return;
+  const std::string kind = a_kind();
+  const OperandKind of = GENERATE(OperandKind(DataType::bf16), OperandKind(DataType::fp32));
+  const float probability = GENERATE(0.0f, 0.1f);
+  const std::vector<int> positions = queries_of_longest();
+  AttentionCase all(of, {positions}, {longest}, 1, 64, probability);
+  for (const ops::AttentionMask& mask : long_masks) {
+    all.mask = mask;
+    const AttentionResults expected = run(kind, all);
+    for (std::size_t i = 0; i < positions.size(); i += 7) {
+      AttentionCase one(of, {{positions[i]}}, {longest}, 1, 64, probability);
+      one.mask = mask;
+      for (std::int64_t j = 0; j < all.hidden; ++j) {
+        one.q.set(0, j, all.q(static_cast<std::int64_t>(i), j));
+        one.d_out.set(0, j, all.d_out(static_cast<std::int64_t>(i), j));
+      }
+      for (std::int64_t t = 0; t < longest; ++t) {
+        for (std::int64_t j = 0; j < 2 * all.hidden; ++j) one.kv.set(t, j, all.kv(t, j));
+      }
+      const AttentionResults found = run(kind, one);
+      std::int64_t different = 0;
+      for (std::int64_t j = 0; j < all.hidden; ++j) {
+        const auto row = static_cast<std::int64_t>(i);
+        different += found.out(0, j) == expected.out(row, j) && found.d_q(0, j) == expected.d_q(row, j) ? 0 : 1;
+      }
+      CAPTURE(kind, of.name(), mask.before, mask.after, positions[i]);
+      REQUIRE(different == 0);
+    }
+  }
+}
+
 TEST_CASE("attention in a window does not compute blocks of keys far from the queries") {
   const std::string kind = a_kind();
   if (kind == "plain") return;  // it computes all pairs

@@ -1,17 +1,19 @@
 // The fused attention of one sequence and head on a CPU, compiled once per instruction set. A block of query rows is
-// combined with all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step
-// is a small gemm (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no
-// sums across lanes. Rows of long sequences are packed into panels, because the rows of a fused projection are often a
-// power of two apart and would compete for the same cache sets. Formulas: ops/attention.hpp,
-// ops/portable_attention.cpp.
+// combined with its keys, in parts if they are many (Dao et al., "FlashAttention", 2022): a part's scores,
+// probabilities and their gradients stay in the second-level cache, and every step is a small gemm
+// (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no sums across
+// lanes. Rows of long sequences are packed into panels, because the rows of a fused projection are often a power of two
+// apart and would compete for the same cache sets. Formulas: ops/attention.hpp, ops/portable_attention.cpp.
 //
 // With bf16 operands, the two gemms that read nothing else, q·kᵀ and d_out·vᵀ, multiply pairs if the processor does;
 // probabilities and score gradients stay floats.
 //
 // No function of a shared header may be called here (see attention_task.hpp).
 #include <cstdint>
+#include <initializer_list>
 
 #include "../attention_task.hpp"
+#include "attention_blocks.hpp"
 #include "attention_dropout.hpp"
 #include "attention_packing.hpp"
 #include "attention_product.hpp"
@@ -21,56 +23,15 @@ namespace {
 
 constexpr std::int64_t pack_above = 32;  ///< number of keys above which rows are packed into panels
 
-/// Largest number of query rows in a block: their score rows should leave room in the second-level cache.
-constexpr std::int64_t max_keys_of_tall_blocks = 384;
-constexpr std::int64_t max_block_rows(std::int64_t keys) {
-  return keys <= max_keys_of_tall_blocks ? 48 : 24;
-}
-
-/// Stride of score rows in elements: an odd number of cache lines, so that a column of scores is spread over cache
-/// sets.
-constexpr std::int64_t score_stride(std::int64_t keys) {
-  return round_up(keys, 32) + 16;
-}
-
-/// Layout of a task's scratch, in floats.
-struct Layout {
-  std::int64_t keys_transposed, values_transposed;  // (head_dim, keys) in panels
-  std::int64_t packed;                              // (keys, head_dim) in panels: values forward, keys backward
-  std::int64_t queries_packed, d_out_packed;        // (block rows, head_dim) in panels
-  std::int64_t scores, d_scores;                    // (block rows, block keys)
-  std::int64_t bits;                                // (block rows, block keys) 8-bit dropout values
-  std::int64_t row_scale;                           // (block rows)
-  std::int64_t size;
-
-  /// A block has at most so many keys, and max_block_rows() of them.
-  Layout(std::int64_t keys, std::int64_t block_keys, std::int64_t head_dim) {
-    const std::int64_t rows = max_block_rows(block_keys);
-    const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
-    std::int64_t used = 0;
-    const auto take = [&used](std::int64_t floats) {
-      const std::int64_t begin = used;
-      used += round_up(floats, 16);
-      return begin;
-    };
-    keys_transposed = take(transposed);
-    values_transposed = take(transposed);
-    packed = take(keys * columns);
-    queries_packed = take(rows * columns);
-    d_out_packed = take(rows * columns);
-    scores = take(rows * score_stride(block_keys));
-    d_scores = take(rows * score_stride(block_keys));
-    bits = take(bits_bytes(rows, block_keys) / 4);
-    row_scale = take(rows);
-    size = used;
-  }
-};
-
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
-  const std::int64_t most = Layout(keys, keys, head_dim).size;
-  if (keys <= max_keys_of_tall_blocks) return most;
-  const std::int64_t tall = Layout(keys, max_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
-  return tall > most ? tall : most;
+  std::int64_t most = 0;
+  for (const PartSizes& sizes : {forward_parts, backward_parts}) {
+    for (const std::int64_t block_keys : {keys, keys_of_wide_blocks}) {  // fewer keys may need more
+      const std::int64_t size = Layout(sizes, keys, block_keys < keys ? block_keys : keys, head_dim).size;
+      most = size > most ? size : most;
+    }
+  }
+  return most;
 }
 
 bool must_pack(std::int64_t keys, std::int64_t head_dim) {
@@ -81,57 +42,21 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
-struct KeyRange {
-  std::int64_t begin, end;
+/// What softmax knows of a query after some of its keys: the largest score, and Σ exp(score − largest) / √head_dim.
+struct RowSum {
+  float largest = -__builtin_inff(), sum = 0;
 };
 
-/// The keys that a query attends to (ops::AttentionMask).
-inline KeyRange keys_of_query(const AttentionTask& task, std::int64_t query) {
-  const std::int64_t real = task.real_keys;
-  if (!task.masked) return {0, real};
-  const std::int64_t position = task.position[query], first = position - task.before, end = position + task.after + 1;
-  const std::int64_t begin = first < real - 1 ? first : real - 1;
-  return {begin > 0 ? begin : 0, end < real ? end : real};
-}
-
-/// Alignment of a block's first key: to panels of the packed operands, and to keys whose dropout is drawn together.
-inline std::int64_t key_alignment(const AttentionTask& task) {
-  return task.threshold > 0 ? keys_together : panel;
-}
-
-/// The keys with which the queries [first, last] of a block are combined.
-inline KeyRange keys_of_block(const AttentionTask& task, std::int64_t first, std::int64_t last) {
-  if (!task.masked) return {0, task.keys};
-  const std::int64_t alignment = key_alignment(task);
-  return {keys_of_query(task, first).begin / alignment * alignment, keys_of_query(task, last).end};
-}
-
-/// Calls step(j) for whole vectors of a row's keys and step(j, lanes) for vectors of which only these lanes are keys.
-template <class Step>
-inline void for_keys(const KeyRange& keys, const Step& step) {
-  std::int64_t j = keys.begin / lanes * lanes;
-  if (j < keys.begin) {
-    step(j, ~lanes_below(keys.begin - j) & lanes_below(keys.end - j));
-    j += lanes;
+/// Converts the scores of the row's keys, of `end` in all, to probabilities, with dropout, not yet divided by their
+/// sum, and the others to 0. Adds them to `row`; returns what those of keys before are to be multiplied by.
+inline float softmax_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float* s,
+                         const std::uint8_t* bits, RowSum& row) {
+  if (keys.size() == 0) {
+    clear_others(keys, end, s);
+    for_keys(keys, [&](std::int64_t j, auto...) { store(s + j, Vector{}); });
+    return 1.0f;
   }
-  for (; j + lanes <= keys.end; j += lanes) step(j);
-  if (j < keys.end) step(j, lanes_below(keys.end - j));
-}
-
-/// Zeros for the vectors of a row of `end` scores that have no key of the range.
-inline void clear_others(const KeyRange& keys, std::int64_t end, float* row) {
-  for (std::int64_t j = 0; j + lanes <= keys.begin; j += lanes) store(row + j, Vector{});
-  for (std::int64_t j = round_up(keys.end, lanes); j < end; j += lanes) store(row + j, Vector{});
-}
-
-/// Result of converting the scores of the row's keys, of `end` in all, to probabilities, with dropout, not yet divided
-/// by their sum, and the others to 0: the factor and log-sum-exp of the row.
-struct RowResult {
-  float factor, log_sum_exp;
-};
-inline RowResult softmax_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float* s,
-                             const std::uint8_t* bits) {
-  Vector most = broadcast(-__builtin_inff());
+  Vector most = broadcast(row.largest);
   for_keys(keys, [&](std::int64_t j, auto... some) {
     const Vector more = larger(most, load(s + j));
     if constexpr (sizeof...(some) == 0) {
@@ -151,47 +76,10 @@ inline RowResult softmax_row(const AttentionTask& task, const KeyRange& keys, st
     store(s + j, e);
   });
   clear_others(keys, end, s);
-  const float total = sum_of_lanes(sum);
-  return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
+  const float before = row.sum == 0.0f ? 0.0f : exp_of_negative((broadcast(row.largest) - shift) * scale)[0];
+  row = {largest, row.sum * before + sum_of_lanes(sum)};
+  return before;
 }
-
-/// Number of keys in a block, at most. A window shows only so many to neighbouring queries.
-inline std::int64_t max_block_keys(const AttentionTask& task) {
-  const std::int64_t fixed = task.before + std::int64_t{task.after} + key_alignment(task);
-  const std::int64_t of_short = fixed + max_block_rows(max_keys_of_tall_blocks + 1);
-  const bool tall = fixed + max_block_rows(0) <= max_keys_of_tall_blocks;
-  const std::int64_t most = tall ? max_keys_of_tall_blocks : of_short;
-  return most < task.keys ? most : task.keys;
-}
-
-/// Blocks of a task's queries, of similar size.
-struct BlockPlan {
-  std::int64_t block_keys, rows;
-  explicit BlockPlan(const AttentionTask& task) : block_keys(max_block_keys(task)) {
-    const std::int64_t most = max_block_rows(block_keys), blocks = (task.queries + most - 1) / most;
-    rows = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, tile_rows);
-  }
-};
-
-/// Queries [first, first + rows) and the keys with which they are combined.
-struct Block {
-  std::int64_t first = 0, rows = 0, first_key = 0, keys = 0;
-
-  Block() = default;
-  /// Fewer queries than planned if they are far apart and see more keys than a block has.
-  Block(const AttentionTask& task, const BlockPlan& plan, std::int64_t first_query)
-      : first(first_query), rows(task.queries - first < plan.rows ? task.queries - first : plan.rows) {
-    KeyRange range = keys_of_block(task, first, first + rows - 1);
-    while (range.end - range.begin > plan.block_keys) range = keys_of_block(task, first, first + --rows - 1);
-    first_key = range.begin;
-    keys = range.end - range.begin;
-  }
-  /// The keys of query first + r, counted from first_key.
-  KeyRange keys_of(const AttentionTask& task, std::int64_t r) const {
-    const KeyRange range = keys_of_query(task, first + r);
-    return {range.begin - first_key, range.end - first_key};
-  }
-};
 
 static_assert(lanes <= distance_margin, "a block's keys are rounded up to whole vectors");
 
@@ -213,33 +101,64 @@ inline std::int64_t words_of(const HeadPairs& pairs, std::int64_t head_dim) {
   return pairs.data != nullptr ? head_dim / 2 : head_dim;
 }
 
+/// row *= factor
+inline void scale_row(float factor, std::int64_t columns, float* row) {
+  if (factor == 1.0f) return;
+  for (std::int64_t c = 0; c < columns; ++c) row[c] *= factor;
+}
+
 void forward(const AttentionTask& task) {
-  const BlockPlan plan(task);
-  const Layout layout(task.keys, plan.block_keys, task.head_dim);
+  const BlockPlan plan(task, forward_parts);
+  const Layout layout(forward_parts, task.keys, plan.block_keys, task.head_dim);
   float* at = task.scratch;
   if (task.queries == 0) return;
-  const std::int64_t stride = score_stride(plan.block_keys), d = task.head_dim;
+  const std::int64_t stride = score_stride(max_part_keys(forward_parts, plan.block_keys)), d = task.head_dim;
   pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
   const bool pack = must_pack(task.keys, d) && (task.queries > 2 || d % lanes != 0);
   const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
-  float* factors = at + layout.row_scale;
+  float* const factors = at + layout.row_numbers;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
+  RowSum sums[most_queries];
   for (std::int64_t first = 0; first < task.queries;) {
     const Block block(task, plan, first);
-    const std::int64_t rows = block.rows, keys = block.keys, columns = round_up(keys, lanes);
-    multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
-                   at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
+    const std::int64_t rows = block.rows;
+    float* const out = task.out.data + first * task.out.stride;
+    for (std::int64_t r = 0; r < rows; ++r) sums[r] = {};
+    block.for_parts(plan, [&](const Block& part) {
+      const std::int64_t keys = part.keys, columns = round_up(keys, lanes);
+      const bool begins = part.first_key == block.first_key,
+                 ends = part.first_key + keys == block.first_key + block.keys;
+      multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
+                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride);
+      if (task.threshold > 0) draw_bits(task, first, rows, part.first_key, keys, bits);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        if (task.bias != nullptr) add_bias(task, part, first + r, scores + r * stride);
+        const float before =
+            softmax_row(task, part.keys_of(task, r), keys, scores + r * stride, bits + r * bits_stride(keys), sums[r]);
+        if (!begins) scale_row(before, d, out + r * task.out.stride);
+        factors[r] = task.drop_scale / sums[r].sum;
+      }
+      Product product{rows,
+                      d,
+                      keys,
+                      scores,
+                      stride,
+                      1,
+                      v.data + part.first_key * v.row,
+                      v.row,
+                      v.next_panel,
+                      out,
+                      task.out.stride,
+                      factors};
+      if (begins && ends) return multiply<Into::scale_rows>(product);
+      if (begins) return multiply<Into::replace>(product);
+      multiply<Into::accumulate>(product);
+      for (std::int64_t r = 0; r < rows && ends; ++r) scale_row(factors[r], d, out + r * task.out.stride);
+    });
     for (std::int64_t r = 0; r < rows; ++r) {
-      if (task.bias != nullptr) add_bias(task, block, first + r, scores + r * stride);
-      const RowResult result =
-          softmax_row(task, block.keys_of(task, r), keys, scores + r * stride, bits + r * bits_stride(keys));
-      factors[r] = result.factor;
-      task.log_sum_exp[first + r] = result.log_sum_exp;
+      task.log_sum_exp[first + r] = sums[r].largest * task.scale + __builtin_logf(sums[r].sum);
     }
-    multiply<Into::scale_rows>({rows, d, keys, scores, stride, 1, v.data + block.first_key * v.row, v.row, v.next_panel,
-                                task.out.data + first * task.out.stride, task.out.stride, factors});
     first += rows;
   }
 }
@@ -288,12 +207,8 @@ void set_zero_outside(const Block& block, std::int64_t keys, std::int64_t column
   set_zero(rows, block.first_key + block.keys, keys, columns);
 }
 
-/// C = or += Xᵀ·B for the block's keys, rows of C (keys, head_dim), where X (rows, block's keys) are rows of scores.
-void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, std::int64_t rows,
-                         const Block& block, const Panels& b, HeadViewOut c) {
-  float* const to = c.data + block.first_key * c.stride;
-  const Product product{block.keys, task.head_dim, rows,         x,  1,        stride,
-                        b.data,     b.row,         b.next_panel, to, c.stride, nullptr};
+/// C = A·B for the first product of C, else C += A·B.
+inline void multiply_into(bool first, const Product& product) {
   if (first) {
     multiply<Into::replace>(product);
   } else {
@@ -301,12 +216,20 @@ void multiply_transposed(bool first, const AttentionTask& task, const float* x, 
   }
 }
 
+/// C = or += Xᵀ·B for the block's keys, rows of C (keys, head_dim), where X (rows, block's keys) are rows of scores.
+void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, std::int64_t rows,
+                         const Block& block, const Panels& b, HeadViewOut c) {
+  float* const to = c.data + block.first_key * c.stride;
+  multiply_into(first,
+                {block.keys, task.head_dim, rows, x, 1, stride, b.data, b.row, b.next_panel, to, c.stride, nullptr});
+}
+
 void backward(const AttentionGradientTask& gradient) {
   const AttentionTask& task = gradient.forward;
-  const BlockPlan plan(task);
-  const Layout layout(task.keys, plan.block_keys, task.head_dim);
+  const BlockPlan plan(task, backward_parts);
+  const Layout layout(backward_parts, task.keys, plan.block_keys, task.head_dim);
   float* at = task.scratch;
-  const std::int64_t stride = score_stride(plan.block_keys), d = task.head_dim;
+  const std::int64_t stride = score_stride(max_part_keys(backward_parts, plan.block_keys)), d = task.head_dim;
   // The first block writes the gradients of its keys; those of other keys begin with 0.
   const Block written = task.queries > 0 ? Block(task, plan, 0) : Block{};
   set_zero_outside(written, task.keys, d, gradient.d_k);
@@ -318,30 +241,38 @@ void backward(const AttentionGradientTask& gradient) {
   const Panels k = panels_of(task.k, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
   float* d_scores = at + layout.d_scores;
+  float* const diagonals = at + layout.row_numbers;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
   for (std::int64_t first = 0; first < task.queries;) {
     const Block block(task, plan, first);
-    const std::int64_t rows = block.rows, keys = block.keys, columns = round_up(keys, lanes);
+    const std::int64_t rows = block.rows;
     const HeadView q{task.q.data + first * task.q.stride, task.q.stride};
     const HeadView d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
-    multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
-                   at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
-    multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d,
-                   at + layout.values_transposed + block.first_key * words_of(task.v_pairs, d), d_scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
-      if (task.bias != nullptr) add_bias(task, block, first + r, scores + r * stride);
-      gradient_row(task, block.keys_of(task, r), keys, task.log_sum_exp[first + r], diagonal, scores + r * stride,
-                   d_scores + r * stride, bits + r * bits_stride(keys));
-      if (gradient.d_bias != nullptr) add_distances(gradient, block, first + r, d_scores + r * stride);
-    }
-    multiply<Into::replace>({rows, d, keys, d_scores, stride, 1, k.data + block.first_key * k.row, k.row, k.next_panel,
-                             gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});
+    float* const d_q = gradient.d_q.data + first * gradient.d_q.stride;
     const Panels q_panels = panels_of(q, rows, d, pack, at + layout.queries_packed);
     const Panels d_out_panels = panels_of(d_out, rows, d, pack, at + layout.d_out_packed);
-    multiply_transposed(first == 0, task, d_scores, stride, rows, block, q_panels, gradient.d_k);
-    multiply_transposed(first == 0, task, scores, stride, rows, block, d_out_panels, gradient.d_v);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      diagonals[r] = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
+    }
+    block.for_parts(plan, [&](const Block& part) {
+      const std::int64_t keys = part.keys, columns = round_up(keys, lanes);
+      multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
+                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride);
+      multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d,
+                     at + layout.values_transposed + part.first_key * words_of(task.v_pairs, d), d_scores, stride);
+      if (task.threshold > 0) draw_bits(task, first, rows, part.first_key, keys, bits);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        if (task.bias != nullptr) add_bias(task, part, first + r, scores + r * stride);
+        gradient_row(task, part.keys_of(task, r), keys, task.log_sum_exp[first + r], diagonals[r], scores + r * stride,
+                     d_scores + r * stride, bits + r * bits_stride(keys));
+        if (gradient.d_bias != nullptr) add_distances(gradient, part, first + r, d_scores + r * stride);
+      }
+      multiply_into(part.first_key == block.first_key,
+                    {rows, d, keys, d_scores, stride, 1, k.data + part.first_key * k.row, k.row, k.next_panel, d_q,
+                     gradient.d_q.stride, nullptr});
+      multiply_transposed(first == 0, task, d_scores, stride, rows, part, q_panels, gradient.d_k);
+      multiply_transposed(first == 0, task, scores, stride, rows, part, d_out_panels, gradient.d_v);
+    });
     first += rows;
   }
 }
