@@ -35,9 +35,7 @@ class RoundedWeights {
 
  private:
   void renew();
-  std::span<const float> values() const {
-    return parameters_.values(begin(), end());
-  }
+  std::span<const float> values() const { return parameters_.values(begin(), end()); }
 
   const core::ParameterStore& parameters_;
   core::DataType type_;
