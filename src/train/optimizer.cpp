@@ -66,6 +66,7 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
     range.last_run = runs.size();
   }
   resident_ = copies_ == nullptr ? ops::UpdateRanges(runs) : ops::UpdateRanges(runs, copies_->type());
+  if (postponed_ != nullptr) parameters_.set_postponed(postponed_.get());  // last: the destructor takes it back
 }
 
 Optimizer::~Optimizer() {
@@ -89,7 +90,6 @@ void Optimizer::postpone_updates(bool owns_all) {
   postponed_ = rule_->postpone(ranges);
   if (postponed_ == nullptr) return;
   for (Run* const run : runs) run->postponed = true;
-  parameters_.set_postponed(postponed_.get());
 }
 
 void Optimizer::fetch(std::size_t range) {

@@ -216,10 +216,10 @@ class LongSteps(Case):
         cls.expected = cls.results(directory)
 
     @classmethod
-    def input(cls, name, delay=0.001, **tables):
+    def input(cls, name, delay=0.001, reproducible=True, **tables):
         directory = cls.work.folder / name
         schedule = {"name": "constant", "epochs": None, "steps": cls.STEPS, "warmup_ratio": None}
-        path = cls.work.input(f"{name}.toml", run={"directory": str(directory), "reproducible": True}, schedule=schedule,
+        path = cls.work.input(f"{name}.toml", run={"directory": str(directory), "reproducible": reproducible}, schedule=schedule,
                               data={"validation": None}, **{"debug": {"step_delay_seconds": delay}, **tables})
         return path, directory
 
@@ -297,9 +297,7 @@ class LongSteps(Case):
         started[0].send_signal(signal.SIGALRM)  # its time is over
         self.check_early(*started)
 
-    def test_a_job_that_is_continued(self):
-        """SIGCONT comes then too: the checkpoint does no harm, and the run continues to the same bits."""
-        path, directory = self.input("continued", checkpoint={"every_steps": 3, "keep": 9})
+    def check_continued(self, path, directory, expected):
         process = self.start(path, directory, 1)
         for rank in ranks_of(path.name.encode()):
             os.kill(rank, signal.SIGCONT)
@@ -307,8 +305,20 @@ class LongSteps(Case):
         self.allow(self.STEPS)
         status, output = self.text_at_the_end(process)
         self.assertEqual(status, 0, output)
-        self.assertEqual(self.results(directory), self.expected)
+        self.assertEqual(self.results(directory), expected)
+
+    def test_a_job_that_is_continued(self):
+        """SIGCONT comes then too: the checkpoint does no harm, and the run continues to the same bits."""
+        path, directory = self.input("continued", checkpoint={"every_steps": 3, "keep": 9})
+        self.check_continued(path, directory, self.expected)
         self.assertTrue((directory / "checkpoints/step-00000003").exists())
+
+    def test_a_pipeline_that_is_continued(self):
+        """The checkpoint's thread makes the updates of embeddings that wait for readers."""
+        layout = {"reproducible": False, "parallel": {"pipeline": 2}}
+        path, directory = self.input("pipeline", 0.0, **layout)
+        run("bert_hpc", path, ranks=2, threads=1, check=0)
+        self.check_continued(*self.input("pipeline-continued", **layout), self.results(directory))
 
     def test_a_rank_alone_completes_nothing(self):
         """The other ranks do not take part in its checkpoint; a later checkpoint of all ranks is complete."""

@@ -146,10 +146,14 @@ class ParameterStore {
     ++version_;
     return view(values_.data(), slice);
   }
-  /// As change_values(), for an optimizer, which has the addresses.
+  /// As change_values(), for the optimizer itself: postponed updates wait on.
   void note_change() { ++version_; }
-  /// Updates of the elements [0, marked()) that wait for readers; null: none do. They outlive this, or are taken back.
-  void set_postponed(PostponedUpdates* updates) { postponed_ = updates; }
+  /// Updates of the elements [0, marked()) that wait for readers; null: none do. They must outlive the store or be
+  /// reset to null. Throws Error(internal) if other ones are set.
+  void set_postponed(PostponedUpdates* updates) {
+    require(updates == nullptr || postponed_ == nullptr, "parameter store: a second optimizer postpones updates");
+    postponed_ = updates;
+  }
   std::uint64_t version() const { return version_; }  ///< another one after each change
 
   /// Elements [begin, end) that hold all parameters which are not just looked up.
@@ -194,7 +198,7 @@ class ParameterStore {
     return slice.one_product ? product_gradients_ : DataType::fp32;
   }
   void lay_out_gradients();
-  /// For a reader of elements from `begin` on.
+  /// Makes postponed updates for a reader of elements from `begin` on.
   void finish_updates(std::int64_t begin) const {
     if (postponed_ != nullptr && begin < marked()) postponed_->finish();
   }

@@ -14,6 +14,7 @@ struct TableRows {
   std::int64_t count = 0;
 };
 
+/// Readers of several threads may call it at once.
 class PostponedUpdates {
  public:
   virtual ~PostponedUpdates() = default;

@@ -138,8 +138,8 @@ struct TensorSums {
 };
 
 /// Updates of ranges with marks that wait, line by line, while gradients are zero: until a caller reads the line, until
-/// it has a gradient again, or for so many steps that the work of all lines is spread evenly over them. The bits are
-/// those of updates at each step.
+/// it has a gradient again, or until its turn, which comes every 64 steps, so that each step has the same work. The
+/// bits are those of updates at each step.
 class PostponedSteps : public core::PostponedUpdates {
  public:
   /// A step of all lines: those with marks get it now; their gradients and marks are cleared.

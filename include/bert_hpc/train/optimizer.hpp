@@ -71,8 +71,8 @@ class Optimizer {
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 
-  /// States of the owned ranges; in device memory, unless offloaded. They are up to date when all parameters have been
-  /// read: ParameterStore::values() makes postponed updates.
+  /// States of the owned ranges; in device memory, unless offloaded. Call ParameterStore::values() before: it makes
+  /// postponed updates.
   const OptimizerStates& states() const { return states_; }
 
  private:

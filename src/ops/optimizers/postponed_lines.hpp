@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@ namespace postponed {
 inline constexpr std::int64_t line = TouchedRows::line;
 /// Steps that a line waits at most; a power of two, and below the 256 that a line's counter distinguishes.
 inline constexpr std::uint32_t longest_wait = 64;
-/// Lines of a work item. Lines of one item in `longest_wait` have their turn in a step.
+/// Lines of a work item. In each step, one item in `longest_wait` updates all its lines.
 inline constexpr std::int64_t piece_lines = 256;
 
 /// The constants of a step, of parameters with and without weight decay.
@@ -51,15 +52,15 @@ class LineUpdater {
       : lines_(lines), steps_(steps), count_(count) {}
 
   /// Updates up to number `through` of a line without gradient.
-  void rest(std::int64_t l, std::uint32_t through) const {
+  void catch_up(std::int64_t l, std::uint32_t through) const {
     const auto waiting = static_cast<std::uint8_t>(through - lines_.made[l]);
     if (waiting == 0) return;
     lines_.made[l] = static_cast<std::uint8_t>(through);
-    rest(l, through, waiting, std::make_index_sequence<Element::states>());
+    make_waiting(l, through, waiting, std::make_index_sequence<Element::states>());
   }
   /// The last update of a line that may have a gradient, after the waiting ones.
   void update(std::int64_t l) const {
-    rest(l, count_ - 1);
+    catch_up(l, count_ - 1);
     lines_.made[l] = static_cast<std::uint8_t>(count_);
     update(l, std::make_index_sequence<Element::states>());
   }
@@ -73,13 +74,13 @@ class LineUpdater {
   }
 
   template <std::size_t... k>
-  void rest(std::int64_t l, std::uint32_t through, std::uint32_t waiting, std::index_sequence<k...>) const {
+  void make_waiting(std::int64_t l, std::uint32_t through, std::uint32_t waiting, std::index_sequence<k...>) const {
     float w[line], s[Element::states][line];
     std::memcpy(w, lines_.range.value + l * line, sizeof w);
     (std::memcpy(s[k], lines_.range.states[k] + l * line, sizeof w), ...);
-    bool rests = true;
-    for (std::int64_t i = 0; i < line; ++i) rests = rests && ((s[k][i] == 0.0f) && ...);
-    if (rests) {
+    bool states_are_zero = true;
+    for (std::int64_t i = 0; i < line; ++i) states_are_zero = states_are_zero && ((s[k][i] == 0.0f) && ...);
+    if (states_are_zero) {
       for (std::uint32_t n = through - waiting + 1; n != through + 1; ++n) {
         const Element step = constants(n);
 #pragma omp simd
@@ -126,7 +127,7 @@ void update_piece(const LineUpdater<Element>& updater, std::int64_t begin, std::
       if (updater.marks()[i] != 0) {
         updater.update(i);
       } else if (turn) {
-        updater.rest(i, updater.count());
+        updater.catch_up(i, updater.count());
       }
     }
   }
@@ -139,8 +140,9 @@ class PostponedLines final : public PostponedSteps {
       : label_(label), settings_(settings), steps_(longest_wait) {
     for (const UpdateRange& range : ranges) {
       core::require(range.marks != nullptr && range.gradient != nullptr && range.copy == nullptr && range.clears &&
-                        range.size % line == 0 && range.begin % line == 0,
-                    "optimizer: updates are postponed of whole lines with marks");
+                        range.phase == 0 && range.states[Element::states - 1] != nullptr && range.size % line == 0 &&
+                        range.begin % line == 0,
+                    "optimizer: updates are postponed of whole lines with marks and with states in fp32");
       made_.emplace_back(range.size / line);
       lines_.push_back({range, made_.back().data()});
     }
@@ -153,6 +155,7 @@ class PostponedLines final : public PostponedSteps {
       if (step.device_scale != nullptr) step.gradient_scale = *step.device_scale;
     }
     if (step.gradient_scale != step.gradient_scale) return clear();  // NaN: skipped
+    const std::lock_guard one_thread(mutex_);
     core::require(!step.coupled_decay, "optimizer: coupled weight decay is never postponed");
     ++count_;
     {
@@ -168,17 +171,19 @@ class PostponedLines final : public PostponedSteps {
   }
 
   void finish() override {
+    const std::lock_guard one_thread(mutex_);
     if (finished_ == count_) return;
-    finished_ = count_;
     for (const Lines& lines : lines_) {
       const LineUpdater<Element> updater(lines, steps_.data(), count_);
       for_pieces(lines, [=](std::int64_t, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t l = begin; l < end; ++l) updater.rest(l, updater.count());
+        for (std::int64_t l = begin; l < end; ++l) updater.catch_up(l, updater.count());
       });
     }
+    finished_ = count_;
   }
 
   void finish(const core::TableRows& table) override {
+    const std::lock_guard one_thread(mutex_);
     if (finished_ == count_) return;
     for (const Lines& lines : lines_) {
       const std::int64_t offset = table.begin - lines.range.begin;
@@ -189,7 +194,7 @@ class PostponedLines final : public PostponedSteps {
       const std::int32_t* const rows = table.rows;
       kernel::for_uneven_items({label_}, table.count, [=](std::int64_t i) {
         const std::int64_t begin = first + (rows == nullptr ? i : rows[i]) * row_lines;
-        for (std::int64_t l = begin; l < begin + row_lines; ++l) updater.rest(l, updater.count());
+        for (std::int64_t l = begin; l < begin + row_lines; ++l) updater.catch_up(l, updater.count());
       });
     }
   }
@@ -210,6 +215,8 @@ class PostponedLines final : public PostponedSteps {
     }
   }
 
+  // The thread of an early checkpoint reads everything while the main thread reads rows.
+  std::mutex mutex_;
   const char* label_;
   Settings settings_;
   core::Buffer<Constants<Element>> steps_;

@@ -73,6 +73,21 @@ TEST_CASE("a position bias is added to scores, and its gradient summed by distan
   test::check_results(c, results, &d_bias);
 }
 
+TEST_CASE("a position bias is added to the scores of many blocks of keys") {
+  const std::string kind = GENERATE(from_range(kinds()));
+  const DataType type = GENERATE(DataType::fp32, DataType::bf16);
+  const ops::AttentionMask mask = GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal());
+  CAPTURE(kind, core::name_of(type), mask.before, mask.after);
+  std::vector<std::vector<int>> positions(2);
+  for (int p = 0; p < 1100; p += 1 + p % 23) positions[0].push_back(p);
+  test::AttentionCase c(type, positions, {1100, 7}, 1, 24, 0.1f);
+  c.mask = mask;
+  c.bias = some_bias(1);
+  test::Matrix d_bias(1, 2 * c.keys.view().count);
+  const test::AttentionResults results = run(kind, c, d_bias);
+  test::check_results(c, results, &d_bias);
+}
+
 TEST_CASE("tensor cores' attention with a position bias, and the bias's gradient, against double") {
   const auto head_dim = GENERATE(as<std::int64_t>(), 32, 64, 128);
   const test::OperandKind kind = GENERATE(test::OperandKind(DataType::bf16), test::OperandKind(DataType::fp16),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
@@ -211,6 +212,28 @@ TEST_CASE("parameters and states may be set while updates wait") {
   }
   CHECK(waiting.values() == at_once.values());
   CHECK(waiting.states() == at_once.states());
+}
+
+TEST_CASE("a thread reads all parameters while another one reads rows") {
+  if (core::is_gpu_build()) return;
+  Trainee waiting("adamw", true), at_once("adamw", false);
+  std::mt19937 engine(13);
+  for (int step = 1; step <= 150; ++step) {
+    const Batch batch = random_batch(engine);
+    for (Trainee* const trainee : {&waiting, &at_once}) {
+      set_gradients(*trainee, batch, static_cast<unsigned>(step));
+      trainee->optimizer->step(rate(step), step, 1.0);
+    }
+    if (step % 5 != 0) continue;
+    const Batch next = random_batch(engine);
+    std::vector<float> all;
+    std::thread reader([&] { all = waiting.values(); });
+    const std::vector<float> rows = rows_of(waiting, next);
+    reader.join();
+    REQUIRE(rows == rows_of(at_once, next));
+    REQUIRE(all == at_once.values());
+    REQUIRE(waiting.states() == at_once.states());
+  }
 }
 
 TEST_CASE("an optimizer that ends makes its postponed updates") {

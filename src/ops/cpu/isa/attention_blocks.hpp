@@ -13,9 +13,9 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-/// Blocks of so few keys are of one part and have this number of queries, at most: with a head of 64 columns, scores
-/// and operands take 0.7 MB.
-constexpr std::int64_t keys_of_wide_blocks = 384, queries_of_wide_blocks = 48;
+/// Blocks of at most so many keys are one part and have at most so many queries: with a head of 64 columns, scores and
+/// operands take 0.7 MB.
+constexpr std::int64_t keys_of_short_rows = 384, queries_of_short_rows = 48;
 
 /// Parts of other blocks: their keys, a multiple of keys_together, and the block's queries, at most. Forward, longer
 /// rows of scores are faster than more of them. Backward, products over the queries should be long, as their results
@@ -25,9 +25,13 @@ struct PartSizes {
 };
 constexpr PartSizes forward_parts = {1024, 24}, backward_parts = {384, 96};
 constexpr std::int64_t most_queries = 96;  ///< of any block
+static_assert(queries_of_short_rows <= most_queries && forward_parts.queries <= most_queries &&
+              backward_parts.queries <= most_queries);
+static_assert(forward_parts.keys % keys_together == 0 && backward_parts.keys % keys_together == 0);
+static_assert(keys_together % panel == 0);
 
 constexpr std::int64_t max_queries(const PartSizes& sizes, std::int64_t block_keys) {
-  return block_keys <= keys_of_wide_blocks ? queries_of_wide_blocks : sizes.queries;
+  return block_keys <= keys_of_short_rows ? queries_of_short_rows : sizes.queries;
 }
 constexpr std::int64_t max_part_keys(const PartSizes& sizes, std::int64_t block_keys) {
   return block_keys <= sizes.keys ? block_keys : sizes.keys;
@@ -49,7 +53,7 @@ struct Layout {
   std::int64_t row_numbers;                         // (block's queries): forward factors, backward diagonals
   std::int64_t size;
 
-  /// Blocks have at most so many keys.
+  /// Blocks have at most block_keys keys.
   Layout(const PartSizes& sizes, std::int64_t keys, std::int64_t block_keys, std::int64_t head_dim) {
     const std::int64_t queries = max_queries(sizes, block_keys), part = max_part_keys(sizes, block_keys);
     const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
@@ -101,8 +105,8 @@ inline KeyRange keys_of_block(const AttentionTask& task, std::int64_t first, std
 /// Number of keys in a block, at most. A window shows only so many to neighbouring queries.
 inline std::int64_t max_block_keys(const AttentionTask& task, const PartSizes& sizes) {
   const std::int64_t fixed = task.before + std::int64_t{task.after} + key_alignment(task);
-  const bool wide = fixed + queries_of_wide_blocks <= keys_of_wide_blocks;
-  const std::int64_t most = wide ? keys_of_wide_blocks : fixed + sizes.queries;
+  const bool is_short = fixed + queries_of_short_rows <= keys_of_short_rows;
+  const std::int64_t most = is_short ? keys_of_short_rows : fixed + sizes.queries;
   return most < task.keys ? most : task.keys;
 }
 

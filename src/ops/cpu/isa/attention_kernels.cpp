@@ -10,7 +10,6 @@
 //
 // No function of a shared header may be called here (see attention_task.hpp).
 #include <cstdint>
-#include <initializer_list>
 
 #include "../attention_task.hpp"
 #include "attention_blocks.hpp"
@@ -25,8 +24,10 @@ constexpr std::int64_t pack_above = 32;  ///< number of keys above which rows ar
 
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
   std::int64_t most = 0;
-  for (const PartSizes& sizes : {forward_parts, backward_parts}) {
-    for (const std::int64_t block_keys : {keys, keys_of_wide_blocks}) {  // fewer keys may need more
+  constexpr PartSizes directions[] = {forward_parts, backward_parts};
+  const std::int64_t all_block_keys[] = {keys, keys_of_short_rows};  // fewer keys may need more
+  for (const PartSizes& sizes : directions) {
+    for (const std::int64_t block_keys : all_block_keys) {
       const std::int64_t size = Layout(sizes, keys, block_keys < keys ? block_keys : keys, head_dim).size;
       most = size > most ? size : most;
     }
@@ -42,13 +43,14 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
-/// What softmax knows of a query after some of its keys: the largest score, and Σ exp(score − largest) / √head_dim.
+/// What softmax knows of a query after some of its keys: the largest score, and Σ exp((score − largest) / √head_dim).
 struct RowSum {
   float largest = -__builtin_inff(), sum = 0;
 };
 
 /// Converts the scores of the row's keys, of `end` in all, to probabilities, with dropout, not yet divided by their
-/// sum, and the others to 0. Adds them to `row`; returns what those of keys before are to be multiplied by.
+/// sum, and the others to 0. Adds the probabilities before dropout to `row`. Returns the factor for sums of earlier
+/// keys.
 inline float softmax_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float* s,
                          const std::uint8_t* bits, RowSum& row) {
   if (keys.size() == 0) {
