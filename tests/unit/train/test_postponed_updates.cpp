@@ -53,7 +53,7 @@ class Trainee {
 
   std::vector<float> values() const { return copy_of(store.values()); }
   std::vector<float> states() const {
-    static_cast<void>(store.values());  // they are up to date when all parameters have been read
+    static_cast<void>(store.values());  // makes postponed updates
     std::vector<float> all;
     for (std::size_t s = 0; s < optimizer->states().kinds().size(); ++s) {
       const std::vector<float> numbers = copy_of(std::span<const float>(optimizer->states().numbers(s)));
@@ -145,6 +145,14 @@ double rate(int step) {
   return learning_rate * (1.0 - step / 1000.0);
 }
 
+/// Step number `step` of both, on the same gradients.
+void take_step(Trainee& a, Trainee& b, const Batch& batch, int step) {
+  for (Trainee* const trainee : {&a, &b}) {
+    set_gradients(*trainee, batch, static_cast<unsigned>(step));
+    trainee->optimizer->step(rate(step), step, 1.0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("postponed updates have the bits of updates at each step") {
@@ -197,11 +205,9 @@ TEST_CASE("parameters and states may be set while updates wait") {
   std::mt19937 engine(5);
   const std::vector<float> set = test::normal_numbers(waiting.store.arena_size(), 99, 0.5f);
   for (int step = 1; step <= 120; ++step) {
-    const Batch batch = random_batch(engine);
+    take_step(waiting, at_once, random_batch(engine), step);
+    if (step % 40 != 0) continue;
     for (Trainee* const trainee : {&waiting, &at_once}) {
-      set_gradients(*trainee, batch, static_cast<unsigned>(step));
-      trainee->optimizer->step(rate(step), step, 1.0);
-      if (step % 40 != 0) continue;
       core::copy_to_device(std::span<const float>(set), trainee->store.change_values());
       for (std::size_t s = 0; s < 2; ++s) {
         const std::span<float> states = trainee->optimizer->states().numbers(s);
@@ -222,11 +228,7 @@ TEST_CASE("a thread reads all parameters while another one reads rows") {
   Batch everything{{}, positions};  // so that both threads come to the same rows
   for (std::int32_t id = 0; id < words; ++id) everything.ids.push_back(id);
   for (int step = 1; step <= 600; ++step) {
-    const Batch batch = random_batch(engine);
-    for (Trainee* const trainee : {&waiting, &at_once}) {
-      set_gradients(*trainee, batch, static_cast<unsigned>(step));
-      trainee->optimizer->step(rate(step), step, 1.0);
-    }
+    take_step(waiting, at_once, random_batch(engine), step);
     if (step % 10 != 0) continue;
     std::vector<float> all;
     std::atomic<bool> reads = false;
@@ -248,11 +250,7 @@ TEST_CASE("an optimizer that ends makes its postponed updates") {
   Trainee waiting("adamw", true), at_once("adamw", false);
   std::mt19937 engine(9);
   for (int step = 1; step <= 10; ++step) {
-    const Batch batch = random_batch(engine);
-    for (Trainee* const trainee : {&waiting, &at_once}) {
-      set_gradients(*trainee, batch, static_cast<unsigned>(step));
-      trainee->optimizer->step(rate(step), step, 1.0);
-    }
+    take_step(waiting, at_once, random_batch(engine), step);
   }
   waiting.optimizer.reset();
   CHECK(rows_behind(waiting, at_once) == 0);
@@ -267,11 +265,7 @@ TEST_CASE("no update waits where it depends on more than the step") {
       Trainee marked(kind.input.name, true, coupled), plain(kind.input.name, false, coupled);
       std::mt19937 engine(11);
       for (int step = 1; step <= 5; ++step) {
-        const Batch batch = random_batch(engine);
-        for (Trainee* const trainee : {&marked, &plain}) {
-          set_gradients(*trainee, batch, static_cast<unsigned>(step));
-          trainee->optimizer->step(rate(step), step, 1.0);
-        }
+        take_step(marked, plain, random_batch(engine), step);
         REQUIRE(rows_behind(marked, plain) == 0);
       }
     }
