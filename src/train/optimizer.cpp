@@ -40,7 +40,6 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
       rule_(make_rule(kind_, settings.values)),
       max_gradient_norm_(settings.max_gradient_norm),
       coupled_decay_(settings.coupled_decay),
-      postpones_(settings.postpones),
       parameters_(parameters),
       copies_(!offload && owns_all_trainable(parameters, owned) ? copies : nullptr),
       offload_(offload),
@@ -56,7 +55,7 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
     gradients_ = core::Buffer<float>(elements, memory);
     return;
   }
-  postpone_updates(owns_all_trainable(parameters, owned));
+  if (settings.postpones && owns_all_trainable(parameters, owned)) postpone_updates();
   std::vector<ops::UpdateRange> runs;
   for (Range& range : ranges_) {
     range.first_run = runs.size();
@@ -75,9 +74,9 @@ Optimizer::~Optimizer() {
   parameters_.set_postponed(nullptr);
 }
 
-/// Updates of rows that no batch reads wait, if no other rank reads what this one updates.
-void Optimizer::postpone_updates(bool owns_all) {
-  if (!postpones_ || !owns_all || parameters_.marked() == 0 || coupled_decay_) return;
+/// Updates of rows that no batch reads wait. No other rank reads what this one updates.
+void Optimizer::postpone_updates() {
+  if (parameters_.marked() == 0 || coupled_decay_) return;
   std::vector<ops::UpdateRange> ranges;
   std::vector<Run*> runs;
   for (Range& range : ranges_) {

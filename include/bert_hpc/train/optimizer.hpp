@@ -95,7 +95,7 @@ class Optimizer {
     std::size_t first_run = 0, last_run = 0;  // of all ranges' runs, without postponed ones
     bool fetched = false;
   };
-  void postpone_updates(bool owns_all);
+  void postpone_updates();
   void cut(std::span<const OwnedRange> owned, std::span<const ArenaRange> replaced);
   void assign_sum_blocks(Run& run, std::int64_t slice, std::int64_t& unused) const;
   ops::UpdateRange resident(const Run& run) const;
@@ -109,7 +109,7 @@ class Optimizer {
   const ops::OptimizerKind& kind_;
   std::unique_ptr<ops::UpdateRule> rule_;
   double max_gradient_norm_;
-  bool coupled_decay_, postpones_;
+  bool coupled_decay_;
   core::ParameterStore& parameters_;
   ops::RoundedWeights* copies_;  // that updates write; or null
   bool offload_ = false, has_masters_ = false;
