@@ -36,13 +36,23 @@ std::unique_ptr<data::ShardReader> planned_reader(const data::ShardInfo& info, s
 
 std::vector<std::int32_t> PlannedLengths::lengths() const {
   const std::int64_t kinds = longest - shortest + 1;
+  std::vector<std::int32_t> result(static_cast<std::size_t>(sequences));
+  if (sequences < kinds) {  // spread over the range
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      const std::int64_t index = (2 * i + 1) * kinds / (2 * sequences);
+      result[static_cast<std::size_t>(i)] = shortest + static_cast<std::int32_t>(index);
+    }
+    return result;
+  }
   // Any run of `kinds` neighbours has every length once, so that the mean is right for a part of them too.
   const data::Permutation drawn(kinds, 1);
-  std::vector<std::int32_t> result(static_cast<std::size_t>(sequences));
-  for (std::int64_t i = 0; i < sequences; ++i) {
-    // Fewer sequences than lengths: they are spread over the range.
-    const std::int64_t index = sequences < kinds ? (2 * i + 1) * kinds / (2 * sequences) : drawn(i % kinds);
-    result[static_cast<std::size_t>(i)] = shortest + static_cast<std::int32_t>(index);
+  std::vector<std::int32_t> every(static_cast<std::size_t>(kinds));
+  for (std::int64_t i = 0; i < kinds; ++i) {
+    every[static_cast<std::size_t>(i)] = shortest + static_cast<std::int32_t>(drawn(i));
+  }
+  for (std::size_t begin = 0; begin < result.size(); begin += every.size()) {
+    std::copy_n(every.begin(), std::min(every.size(), result.size() - begin),
+                result.begin() + static_cast<std::ptrdiff_t>(begin));
   }
   return result;
 }
