@@ -14,6 +14,7 @@
 #include "app/engine/step_loss.hpp"
 #include "app/engine/training_settings.hpp"
 #include "app/plan/micro_batch_size.hpp"
+#include "app/plan/planned_machine.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/stage_table.hpp"
 #include "app/run/collective.hpp"
@@ -256,6 +257,7 @@ void Session::connect() {
 
 train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
   train::ShardSettings shards = shard_settings(context_.input);
+  shards.gpu = computes_on_gpus(context_);
   shards.segments = instance.segments();
   shards.units = instance.units();
   if (instance.ties_gradients()) shards.tied = model::word_embeddings_name(instance.config);

@@ -4,7 +4,6 @@
 #include <bit>
 #include <sstream>
 
-#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/ops/flat.hpp"
@@ -169,9 +168,8 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
   } else {
     const std::int64_t unit = shard_alignment(false, ranks, ops::have_blocks(settings.states)).arena;
     if (plan.shards_gradients()) plan.units = units_of(plan);
-    const std::int64_t elements = settings.bucket_elements > 0
-                                      ? settings.bucket_elements
-                                      : usual_bucket_elements(plan.trainable, core::is_gpu_build());
+    const std::int64_t elements =
+        settings.bucket_elements > 0 ? settings.bucket_elements : usual_bucket_elements(plan.trainable, settings.gpu);
     const std::int64_t size =
         plan.shards_gradients() ? plan.trainable : std::max<std::int64_t>(1, elements / unit) * unit;
     plan.buckets = cut(parameters, plan, size);

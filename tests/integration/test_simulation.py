@@ -70,6 +70,18 @@ class Simulation(program.Case):
         machine.write_text(MACHINE.replace("[rank]\n", '[rank]\ndevice = "gpu"\n'))
         self.assertEqual(run("bert_hpc", path, "--validate", check=0).stdout.count(words), 1)
 
+    def test_a_plan_for_gpus_has_their_sizes_of_micro_batches_and_messages(self):
+        path = self.input(batch={"global": 20000}, parallel={"zero": 1})
+        ranks = ("--validate", "--ranks", 2, "--set", "model.hidden_size=512", "--tokens", "1e7", "--mean-length", 16)
+        said = run("bert_hpc", path, *ranks, check=0).stdout
+        self.assertIn("micro-batches of at most 4,096 tokens", said)
+        on_cpus = int(re.search(r"gradients in (\d+) messages", said)[1])
+        machine = self.work.folder / "machine.toml"
+        machine.write_text(MACHINE.replace("[rank]\n", '[rank]\ndevice = "gpu"\n').replace("memory_gib = 4", "memory_gib = 80"))
+        said = run("bert_hpc", path, *ranks, check=0).stdout
+        self.assertIn("micro-batches of at most 65,536 tokens", said)
+        self.assertLess(int(re.search(r"gradients in (\d+) message", said)[1]), on_cpus)
+
     def test_an_automatic_budget_is_that_of_the_machine_description(self):
         def most_tokens(memory_gib, *arguments):
             path = self.input(batch={"memory": "auto", "global": 350})
