@@ -73,7 +73,13 @@ TEST_CASE("a machine that is not complete or not understood is refused") {
 
 TEST_CASE("the descriptions of machines that come with the program are complete") {
   const std::string folder = BERT_HPC_TESTS_DIRECTORY "/../input/";
-  CHECK(parse_machine(folder + "machine_h100_node.toml", "bf16").node_ranks == 8);
+  for (const char* const gpu : {"machine_h100_node.toml", "machine_h200_node.toml"}) {
+    for (const char* const compute : bert_hpc::config::machine_precisions) {
+      const auto machine = parse_machine(folder + gpu, compute);
+      CHECK(machine.node_ranks == 8);
+      CHECK(machine.gpu);
+    }
+  }
   CHECK(parse_machine(folder + "machine_cpu_node.toml", "fp32").node_ranks == 24);
 }
 

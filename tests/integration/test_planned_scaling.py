@@ -1,0 +1,89 @@
+"""postprocess/planned_scaling.py: plans of several numbers of ranks by the real --validate, their table and picture."""
+
+import contextlib
+import csv
+import io
+import pathlib
+import re
+import sys
+import unittest
+
+import program
+from program import run
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "postprocess"
+sys.path[:0] = [str(SCRIPTS)]
+
+import planned_scaling  # noqa: E402  (first: it reports missing packages)
+from rundata import ReportError  # noqa: E402
+
+# 100 GFLOP/s a rank; a node of two, slow links between nodes.
+MACHINE = """[machine]
+name = "test machine"
+[node]
+ranks = 2
+[rank]
+memory_gib = 4
+memory_gb_per_second = 20
+fp32_gflops = 100
+[link_in_node]
+gb_per_second = 8
+latency_us = 1
+[link_between_nodes]
+gb_per_second = 0.01
+latency_us = 100
+"""
+
+
+class PlannedScaling(program.Case):
+    def scale(self, *words):
+        """What it prints, and the rows of scaling.csv."""
+        machine, output = self.work.folder / "machine.toml", self.work.folder / "out"
+        machine.write_text(MACHINE)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            planned_scaling.scale([*map(str, words), "--machine", str(machine), "--program", str(program.BUILD / "bert_hpc"), "--output", str(output)])
+        with open(output / "scaling.csv", encoding="utf-8") as file:
+            return said.getvalue(), list(csv.DictReader(file))
+
+    def test_strong_scaling_keeps_the_batch_and_weak_scaling_the_sequences_of_a_rank(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "run")}, batch={"global": 64}, schedule={"epochs": 1})
+        said, rows = self.scale(path, "--ranks", 8, 1, 2, 1, "--per-rank", 16, "--measured", self.trained())
+        self.assertEqual([(row["scaling"], int(row["ranks"]), int(row["sequences a step"])) for row in rows],
+                         [("strong", 1, 64), ("strong", 2, 64), ("strong", 8, 64), ("weak", 1, 16), ("weak", 2, 32), ("weak", 8, 128)])
+        for row in rows:
+            if row["ranks"] == "1":
+                self.assertEqual((float(row["efficiency, %"]), float(row["exposed communication, %"])), (100, 0))
+        one, two, eight = rows[:3]
+        share = 100 * float(two["tokens/s"]) / 2 / float(one["tokens/s"])
+        self.assertAlmostEqual(float(two["efficiency, %"]), share, delta=0.05)
+        self.assertGreater(share, 60)
+        self.assertLess(float(eight["efficiency, %"]), float(two["efficiency, %"]))  # four nodes with slow links
+        self.assertLess(float(rows[2]["efficiency, %"]), float(rows[5]["efficiency, %"]))  # a smaller share of a rank
+        plan = run("bert_hpc", path, "--validate", "--ranks", 2, "--set", f'run.machine="{self.work.folder}/machine.toml"', check=0).stdout
+        self.assertIn(f'  speed       {float(two["tokens/s"]) / 1e6:.3g} M tokens/s', plan)
+        sequences, tokens = (int(text.replace(",", "")) for text in re.search(r"train ([\d,]+) sequences, ([\d,]+) tokens", plan).groups())
+        expected = 1e3 * 64 * tokens / sequences / float(two["tokens/s"])
+        self.assertAlmostEqual(float(two["ms a step"]) / expected, 1, delta=0.005)  # three digits
+        self.assertTrue((self.work.folder / "out/scaling.png").is_file())
+        self.assertIn("test machine", (self.work.folder / "out/scaling.md").read_text())
+
+    def trained(self):
+        directory = self.work.folder / "trained"
+        run("bert_hpc", self.work.input(name="trained.toml", run={"directory": str(directory)}), ranks=1, check=0)
+        return directory
+
+    def test_ranks_beyond_the_batch_have_no_plan_of_strong_scaling(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "run")}, batch={"global": 4})
+        said, rows = self.scale(path, "--ranks", 2, 8, "--tokens", "1e6", "--mean-length", 16)
+        self.assertIn("no plan of strong scaling for 8 ranks: a step has 4 sequences\n", said)
+        self.assertEqual([(row["scaling"], row["ranks"]) for row in rows], [("strong", "2"), ("weak", "2"), ("weak", "8")])
+
+    def test_what_the_program_refuses_is_said(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "run")})
+        with self.assertRaisesRegex(ReportError, r"ended with status 2:\n(.|\n)*optimizer.learning_rat"):
+            self.scale(path, "--ranks", 2, "--set", "optimizer.learning_rat=1")
+
+
+if __name__ == "__main__":
+    unittest.main()
