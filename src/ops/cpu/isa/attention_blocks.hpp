@@ -29,6 +29,8 @@ static_assert(queries_of_short_rows <= most_queries && forward_parts.queries <= 
               backward_parts.queries <= most_queries);
 static_assert(forward_parts.keys % keys_together == 0 && backward_parts.keys % keys_together == 0);
 static_assert(keys_together % panel == 0);
+constexpr std::int64_t most_backward_keys = 384;  ///< of any part
+static_assert(keys_of_short_rows <= most_backward_keys && backward_parts.keys <= most_backward_keys);
 
 constexpr std::int64_t max_queries(const PartSizes& sizes, std::int64_t block_keys) {
   return block_keys <= keys_of_short_rows ? queries_of_short_rows : sizes.queries;
@@ -76,13 +78,8 @@ struct Layout {
   }
 };
 
-struct KeyRange {
-  std::int64_t begin, end;
-  std::int64_t size() const { return end - begin; }
-};
-
 /// The keys that a query attends to (ops::AttentionMask).
-inline KeyRange keys_of_query(const AttentionTask& task, std::int64_t query) {
+inline IndexRange keys_of_query(const AttentionTask& task, std::int64_t query) {
   const std::int64_t real = task.real_keys;
   if (!task.masked) return {0, real};
   const std::int64_t position = task.position[query], first = position - task.before, end = position + task.after + 1;
@@ -96,7 +93,7 @@ inline std::int64_t key_alignment(const AttentionTask& task) {
 }
 
 /// The keys with which the queries [first, last] of a block are combined.
-inline KeyRange keys_of_block(const AttentionTask& task, std::int64_t first, std::int64_t last) {
+inline IndexRange keys_of_block(const AttentionTask& task, std::int64_t first, std::int64_t last) {
   if (!task.masked) return {0, task.keys};
   const std::int64_t alignment = key_alignment(task);
   return {keys_of_query(task, first).begin / alignment * alignment, keys_of_query(task, last).end};
@@ -129,7 +126,7 @@ struct Block {
   /// Fewer queries than planned if they are far from each other and see more keys than a block has.
   Block(const AttentionTask& task, const BlockPlan& plan, std::int64_t first_query)
       : first(first_query), rows(task.queries - first < plan.queries ? task.queries - first : plan.queries) {
-    KeyRange range = keys_of_block(task, first, first + rows - 1);
+    IndexRange range = keys_of_block(task, first, first + rows - 1);
     while (range.size() > plan.block_keys) range = keys_of_block(task, first, first + --rows - 1);
     first_key = range.begin;
     keys = range.size();
@@ -151,16 +148,36 @@ struct Block {
   }
 
   /// The keys of query first + r, counted from first_key.
-  KeyRange keys_of(const AttentionTask& task, std::int64_t r) const {
-    const KeyRange range = keys_of_query(task, first + r);
+  IndexRange keys_of(const AttentionTask& task, std::int64_t r) const {
+    const IndexRange range = keys_of_query(task, first + r);
     const auto here = [this](std::int64_t key) { return key < 0 ? 0 : key < keys ? key : keys; };
     return {here(range.begin - first_key), here(range.end - first_key)};
   }
 };
 
+/// ranges (rows): the keys that each query of a part sees; where nothing is masked null, and ranges stay unwritten.
+inline const IndexRange* seen_keys(const AttentionTask& task, const Block& part, IndexRange* ranges) {
+  if (!task.masked) return nullptr;
+  for (std::int64_t r = 0; r < part.rows; ++r) ranges[r] = part.keys_of(task, r);
+  return ranges;
+}
+
+/// ranges (keys): the queries that see each key of a part, counted from its first; null as above. `keys`: of the
+/// queries, which begin and end in the order of the queries.
+inline const IndexRange* seeing_queries(const Block& part, const IndexRange* keys, IndexRange* ranges) {
+  if (keys == nullptr) return nullptr;
+  std::int64_t begin = 0, end = 0;
+  for (std::int64_t key = 0; key < part.keys; ++key) {
+    while (begin < part.rows && keys[begin].end <= key) ++begin;
+    while (end < part.rows && keys[end].begin <= key) ++end;
+    ranges[key] = {begin, end};
+  }
+  return ranges;
+}
+
 /// Calls step(j) for whole vectors of a row's keys and step(j, lanes) for vectors of which only these lanes are keys.
 template <class Step>
-inline void for_keys(const KeyRange& keys, const Step& step) {
+inline void for_keys(const IndexRange& keys, const Step& step) {
   std::int64_t j = keys.begin / lanes * lanes;
   if (j < keys.begin) {
     step(j, ~lanes_below(keys.begin - j) & lanes_below(keys.end - j));
@@ -171,7 +188,7 @@ inline void for_keys(const KeyRange& keys, const Step& step) {
 }
 
 /// Zeros for the vectors of a row of `end` scores that have no key of the range.
-inline void clear_others(const KeyRange& keys, std::int64_t end, float* row) {
+inline void clear_others(const IndexRange& keys, std::int64_t end, float* row) {
   for (std::int64_t j = 0; j + lanes <= keys.begin; j += lanes) store(row + j, Vector{});
   for (std::int64_t j = round_up(keys.end, lanes); j < end; j += lanes) store(row + j, Vector{});
 }

@@ -51,7 +51,7 @@ struct RowSum {
 /// Converts the scores of the row's keys, of `end` in all, to probabilities, with dropout, not yet divided by their
 /// sum, and the others to 0. Adds the probabilities before dropout to `row`. Returns the factor for sums of earlier
 /// keys.
-inline float softmax_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float* s,
+inline float softmax_row(const AttentionTask& task, const IndexRange& keys, std::int64_t end, float* s,
                          const std::uint8_t* bits, RowSum& row) {
   if (keys.size() == 0) {
     clear_others(keys, end, s);
@@ -122,6 +122,7 @@ void forward(const AttentionTask& task) {
   float* const factors = at + layout.row_numbers;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
   RowSum sums[most_queries];
+  IndexRange key_ranges[most_queries];
   for (std::int64_t first = 0; first < task.queries;) {
     const Block block(task, plan, first);
     const std::int64_t rows = block.rows;
@@ -129,10 +130,11 @@ void forward(const AttentionTask& task) {
     for (std::int64_t r = 0; r < rows; ++r) sums[r] = {};
     block.for_parts(plan, [&](const Block& part) {
       const std::int64_t keys = part.keys, columns = round_up(keys, lanes);
+      const IndexRange* const seen = seen_keys(task, part, key_ranges);
       const bool begins = part.first_key == block.first_key,
                  ends = part.first_key + keys == block.first_key + block.keys;
       multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
-                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride);
+                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride, seen);
       if (task.threshold > 0) draw_bits(task, first, rows, part.first_key, keys, bits);
       for (std::int64_t r = 0; r < rows; ++r) {
         if (task.bias != nullptr) add_bias(task, part, first + r, scores + r * stride);
@@ -152,7 +154,9 @@ void forward(const AttentionTask& task) {
                       v.next_panel,
                       out,
                       task.out.stride,
-                      factors};
+                      factors,
+                      nullptr,
+                      seen};
       if (begins && ends) return multiply<Into::scale_rows>(product);
       if (begins) return multiply<Into::replace>(product);
       multiply<Into::accumulate>(product);
@@ -176,7 +180,7 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
 
 /// For the row's keys, of `end` in all, in place: scores become probabilities after dropout, and d_p = d_out·v becomes
 /// d_s / √head_dim. The others become 0.
-inline void gradient_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float log_sum_exp,
+inline void gradient_row(const AttentionTask& task, const IndexRange& keys, std::int64_t end, float log_sum_exp,
                          float diagonal, float* s, float* d_s, const std::uint8_t* bits) {
   const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
   const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
@@ -219,11 +223,11 @@ inline void multiply_into(bool first, const Product& product) {
 }
 
 /// C = or += Xᵀ·B for the block's keys, rows of C (keys, head_dim), where X (rows, block's keys) are rows of scores.
-void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, std::int64_t rows,
-                         const Block& block, const Panels& b, HeadViewOut c) {
+void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, const Block& block,
+                         const IndexRange* seeing, const Panels& b, HeadViewOut c) {
   float* const to = c.data + block.first_key * c.stride;
-  multiply_into(first,
-                {block.keys, task.head_dim, rows, x, 1, stride, b.data, b.row, b.next_panel, to, c.stride, nullptr});
+  multiply_into(first, {block.keys, task.head_dim, block.rows, x, 1, stride, b.data, b.row, b.next_panel, to, c.stride,
+                        nullptr, nullptr, seeing});
 }
 
 void backward(const AttentionGradientTask& gradient) {
@@ -245,6 +249,7 @@ void backward(const AttentionGradientTask& gradient) {
   float* d_scores = at + layout.d_scores;
   float* const diagonals = at + layout.row_numbers;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
+  IndexRange key_ranges[most_queries], query_ranges[most_backward_keys];
   for (std::int64_t first = 0; first < task.queries;) {
     const Block block(task, plan, first);
     const std::int64_t rows = block.rows;
@@ -258,10 +263,13 @@ void backward(const AttentionGradientTask& gradient) {
     }
     block.for_parts(plan, [&](const Block& part) {
       const std::int64_t keys = part.keys, columns = round_up(keys, lanes);
+      const IndexRange* const seen = seen_keys(task, part, key_ranges);
+      const IndexRange* const seeing = seeing_queries(part, seen, query_ranges);
       multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
-                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride);
+                     at + layout.keys_transposed + part.first_key * words_of(task.k_pairs, d), scores, stride, seen);
       multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d,
-                     at + layout.values_transposed + part.first_key * words_of(task.v_pairs, d), d_scores, stride);
+                     at + layout.values_transposed + part.first_key * words_of(task.v_pairs, d), d_scores, stride,
+                     seen);
       if (task.threshold > 0) draw_bits(task, first, rows, part.first_key, keys, bits);
       for (std::int64_t r = 0; r < rows; ++r) {
         if (task.bias != nullptr) add_bias(task, part, first + r, scores + r * stride);
@@ -271,9 +279,9 @@ void backward(const AttentionGradientTask& gradient) {
       }
       multiply_into(part.first_key == block.first_key,
                     {rows, d, keys, d_scores, stride, 1, k.data + part.first_key * k.row, k.row, k.next_panel, d_q,
-                     gradient.d_q.stride, nullptr});
-      multiply_transposed(first == 0, task, d_scores, stride, rows, part, q_panels, gradient.d_k);
-      multiply_transposed(first == 0, task, scores, stride, rows, part, d_out_panels, gradient.d_v);
+                     gradient.d_q.stride, nullptr, nullptr, seen});
+      multiply_transposed(first == 0, task, d_scores, stride, part, seeing, q_panels, gradient.d_k);
+      multiply_transposed(first == 0, task, scores, stride, part, seeing, d_out_panels, gradient.d_v);
     });
     first += rows;
   }

@@ -66,19 +66,20 @@ void pack_transposed(HeadView from, std::int64_t rows, std::int64_t columns, flo
 }
 
 /// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on; B is packed by pack_heads() from rows of the same
-/// type.
+/// type. `needed`: Product::needed_columns.
 void multiply_heads(HeadView a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
-                    std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row) {
+                    std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row,
+                    const IndexRange* needed) {
 #if defined(BERT_HPC_PAIR_KERNELS)
   if (a_pairs.data != nullptr) {
     const std::int64_t words = head_dim / 2;
     multiply<Into::replace, PairWords>({rows, columns, words, a_pairs.data + first * a_pairs.stride, a_pairs.stride, 1,
-                                        b, panel, panel * words, c, c_row, nullptr});
+                                        b, panel, panel * words, c, c_row, nullptr, needed});
     return;
   }
 #endif
-  multiply<Into::replace>(
-      {rows, columns, head_dim, a.data + first * a.stride, a.stride, 1, b, panel, panel * head_dim, c, c_row, nullptr});
+  multiply<Into::replace>({rows, columns, head_dim, a.data + first * a.stride, a.stride, 1, b, panel, panel * head_dim,
+                           c, c_row, nullptr, needed});
 }
 
 void pack_heads(HeadView from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {

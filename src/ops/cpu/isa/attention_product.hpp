@@ -13,7 +13,13 @@ namespace {
 
 enum class Into { replace, accumulate, scale_rows };
 
-/// A (rows, depth) given by its strides, B in panels of (depth, panel), both in words; C (rows, columns).
+struct IndexRange {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// A (rows, depth) given by its strides, B in panels of (depth, panel), both in words; C (rows, columns). Ranges of
+/// rows ascend from row to row; a tile takes from the first's begin to the last's end.
 struct Product {
   std::int64_t rows, columns, depth;
   const float* a;
@@ -22,11 +28,15 @@ struct Product {
   std::int64_t b_depth, b_panel;  ///< stride in words from one k to the next, from one panel to the next
   float* c;
   std::int64_t c_row;
-  const float* row_scale;  ///< (rows), for Into::scale_rows
+  const float* row_scale;                      ///< (rows), for Into::scale_rows
+  const IndexRange* needed_columns = nullptr;  ///< (rows): tiles of others may stay unwritten; null: all
+  const IndexRange* terms = nullptr;           ///< (rows): the words of A that are not 0; null: any
 };
 
+/// Not inlined: there are some hundred, and small functions are to be inlined instead (GCC limits the growth of a
+/// file).
 template <class Words, Into into, int rows, int vectors>
-inline void tile(const Product& p, std::int64_t first_row, const float* b, float* c, std::int64_t c_row) {
+[[gnu::noinline]] void tile(const Product& p, std::int64_t first_row, const float* b, float* c, std::int64_t c_row) {
   Vector sums[rows][vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
@@ -85,25 +95,54 @@ void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p,
   }
 }
 
-/// C = A·B, += A·B, or row_scale ∘ A·B. If the columns do not fill whole vectors, B must be in padded panels.
-template <Into into, class Words = FloatWords>
-void multiply(const Product& p) {
+/// The range of the tile of rows [first, first + count).
+inline IndexRange range_of_tile(const IndexRange* ranges, std::int64_t first, std::int64_t count) {
+  const std::int64_t begin = ranges[first].begin, end = ranges[first + count - 1].end;
+  return {begin, end > begin ? end : begin};
+}
+
+/// multiply(); `ranges`: the product has ranges of rows.
+template <Into into, class Words, bool ranges>
+void multiply_tiles(const Product& p) {
   const std::int64_t tiles = (p.rows + tile_rows - 1) / tile_rows;
+  Product own = p;
   for (std::int64_t j = 0; j < p.columns; j += panel) {
     const float* b = p.b + j / panel * p.b_panel;
     const std::int64_t columns = p.columns - j < panel ? p.columns - j : panel;
     for (std::int64_t t = 0; t < tiles; ++t) {  // tiles of similar height
       const std::int64_t first = t * p.rows / tiles, count = (t + 1) * p.rows / tiles - first;
+      const Product* from = &p;
+      const float* b_of_tile = b;
+      if constexpr (ranges) {
+        if (p.needed_columns != nullptr) {
+          const IndexRange needed = range_of_tile(p.needed_columns, first, count);
+          if (needed.begin >= j + columns || needed.end <= j) continue;
+        }
+        if (p.terms != nullptr) {
+          const IndexRange terms = range_of_tile(p.terms, first, count);
+          own.a = p.a + terms.begin * p.a_depth;
+          own.depth = terms.size();
+          b_of_tile += terms.begin * p.b_depth;
+          from = &own;
+        }
+      }
       float* c = p.c + first * p.c_row + j;
       if (columns == panel) {
-        tile_of<Words, into, 2>(count, p, first, b, c, p.c_row);
+        tile_of<Words, into, 2>(count, *from, first, b_of_tile, c, p.c_row);
       } else if (columns == lanes) {
-        tile_of<Words, into, 1>(count, p, first, b, c, p.c_row);
+        tile_of<Words, into, 1>(count, *from, first, b_of_tile, c, p.c_row);
       } else {
-        ragged_tile<Words, into>(count, columns, p, first, b, c);
+        ragged_tile<Words, into>(count, columns, *from, first, b_of_tile, c);
       }
     }
   }
+}
+
+/// C = A·B, += A·B, or row_scale ∘ A·B. If the columns do not fill whole vectors, B must be in padded panels.
+template <Into into, class Words = FloatWords>
+void multiply(const Product& p) {
+  if (p.needed_columns == nullptr && p.terms == nullptr) return multiply_tiles<into, Words, false>(p);
+  multiply_tiles<into, Words, true>(p);
 }
 
 }  // namespace
