@@ -155,7 +155,7 @@ struct Block {
   }
 };
 
-/// ranges (rows): the keys that each query of a part sees; where nothing is masked null, and ranges stay unwritten.
+/// ranges (rows): the keys that each query of a part sees; null if nothing is masked, and ranges stay unwritten.
 inline const IndexRange* seen_keys(const AttentionTask& task, const Block& part, IndexRange* ranges) {
   if (!task.masked) return nullptr;
   for (std::int64_t r = 0; r < part.rows; ++r) ranges[r] = part.keys_of(task, r);
