@@ -71,6 +71,7 @@ void Session::make_model() {
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
   collectively(context_.world, [&] {
+    planned_machine(context_);  // what is wrong with its file is said here, by one rank
     config = finalize(input, data_.stated, reader.info(), reader.special_ids());
     if (trains_ && input.distill.teacher_scores) scores_plan.emplace(plan_scores(input, config, reader));
     if (!trains_ || !input.distill.teacher) return;

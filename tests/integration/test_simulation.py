@@ -63,6 +63,11 @@ class Simulation(program.Case):
         self.assertRegex(said, r"warning: planned memory: [\d.]+ GiB per rank, but a rank of test machine has 4.0 GiB")
         self.assertEqual(said.count("warning"), 1, said)
 
+    def test_a_machine_description_that_is_missing_is_named_once(self):
+        done = run("bert_hpc", self.input(), "--validate", "--set", 'run.machine="no/such.toml"', ranks=2)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("cannot read the description of a machine no/such.toml"), 1, done.stderr)
+
     def test_a_plan_for_gpus_says_which_build_made_it(self):
         path, words = self.input(), "note: test machine has GPUs, and a CPU build made this plan"
         self.assertNotIn(words, run("bert_hpc", path, "--validate", check=0).stdout)
