@@ -35,12 +35,18 @@ def positive(text):
     return value
 
 
-def add_style(parser):
-    """Adds the options for the style of every picture."""
+def add_look(parser):
+    """Adds the options for titles and sizes of every picture; returns their group."""
     look = parser.add_argument_group("pictures")
     look.add_argument("--title", metavar="TEXT", help="instead of the run's name in titles; '' for pictures without titles")
     look.add_argument("--width", type=positive, metavar="INCHES", help="width of every picture")
     look.add_argument("--font-size", type=positive, metavar="POINTS", help=f"size of text (default {drawing.FONT_SIZE})")
+    return look
+
+
+def add_style(parser):
+    """Adds the options for the style of every picture."""
+    look = add_look(parser)
     look.add_argument("--x", choices=["steps", "epochs"], default="steps", help="horizontal axis of the curves (default: steps)")
     look.add_argument("--metrics", metavar="all|NAME,...",
                       help="metrics in metrics.png (default: that of evaluation.best and the main one of the task)")

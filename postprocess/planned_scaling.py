@@ -4,8 +4,9 @@
 
 Asks bert_hpc --validate for the step of each number of ranks: with the input's batch (strong scaling), and with as many sequences a rank as
 --per-rank says (weak scaling; default: those of the input's batch on the fewest ranks). All other settings are those of the input, which may be
-changed with --set. Without shards, --tokens and --mean-length describe the data. Runs given with --measured, of the same input, are points
-in the picture. Writes scaling.csv, scaling.md, and the picture as PNG and PDF into --output (default: planned_scaling/ beside the input)."""
+changed with --set. Without shards, --tokens and --mean-length describe the data. Runs given with --measured are points in the picture; they
+should be of the same input. A number of ranks that bert_hpc refuses is left out, with the reason. Writes scaling.csv, scaling.md, and the picture
+as PNG and PDF into --output (default: planned_scaling/ beside the input)."""
 
 import argparse
 import pathlib
@@ -25,37 +26,38 @@ from atomic import written
 from rundata import ReportError
 from writing import as_markdown, as_text, number, write_csv
 
-HEADER = ["scaling", "ranks", "sequences a step", "ms a step", "tokens/s", "efficiency, %", "exposed communication, %"]
+HEADER = ["scaling", "ranks", "global batch", "seconds a step", "tokens/s", "efficiency, %", "exposed communication, %"]
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Refused(ReportError):
+    """bert_hpc takes the input for no such number of ranks."""
+
+
+def whole(text):
+    return int(text.replace(",", ""))
+
+
+def seconds_of(text):
+    """Of a duration as bert_hpc prints it: "231 ms", "1.2 s", "1 min 05 s"."""
+    return sum(float(value) * UNITS[unit] for value, unit in re.findall(r"([\d.]+) (ms|s|min|h|d)\b", text))
 
 
 class Plan:
-    """What bert_hpc --validate says of a step."""
+    """What bert_hpc --validate says of a step, in the three digits that it prints."""
 
     def __init__(self, kind, ranks, batch, said):
         step, rate = re.search(r"^  time +(.+?) per step(.*)$", said, re.M), re.search(r"^  speed +([\d.,]+) ?([kMGT]?) tokens/s", said, re.M)
         if not step or not rate:
-            raise ReportError("bert_hpc --validate printed no time of a step; it needs [run] machine.")
+            raise ReportError("bert_hpc --validate printed no time of a step: name a machine's file with --machine or [run] machine.")
         exposed = re.search(r"communication: ([\d.]+)%", step[2])
-        machine = re.search(r"^simulated step on (.+)$", said, re.M)
         self.kind, self.ranks, self.batch = kind, ranks, batch
+        self.seconds = seconds_of(step[1])
         self.rate = float(rate[1].replace(",", "")) * PREFIXES[rate[2]]
         self.exposed = float(exposed[1]) if exposed else 0.0
-        self.machine = machine[1]
-        self.tokens = tokens_of(said)
-
-    @property
-    def milliseconds(self):
-        return 1e3 * self.batch * self.tokens / self.rate
-
-
-def tokens_of(said):
-    """Mean tokens of a sequence of the training data."""
-    found = re.search(r"^  data +train ([\d,]+) sequences?, ([\d,]+) tokens", said, re.M)
-    if not found:
-        raise ReportError("bert_hpc --validate printed no line about the training data.")
-    sequences, tokens = (int(text.replace(",", "")) for text in found.groups())
-    return tokens / sequences
+        self.machine = re.search(r"^simulated step on (.+)$", said, re.M)[1]
+        self.warnings = re.findall(r"^warning: (.+)$", said, re.M)
 
 
 def program_of(given):
@@ -66,8 +68,8 @@ def program_of(given):
 
 
 def asked(options, ranks, batch):
-    """What bert_hpc --validate prints of so many ranks and sequences a step; None for the input's own batch."""
-    settings = list(options.set)
+    """What bert_hpc --validate prints of so many ranks and this batch; None: the input's own. Raises Refused."""
+    settings = [*options.set, "log.trace=false"]
     if options.machine:
         settings.append(f'run.machine="{options.machine.resolve()}"')
     if batch is not None:
@@ -79,29 +81,41 @@ def asked(options, ranks, batch):
         words += ["--set", setting]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ReportError(f"{' '.join(words)} ended with status {done.returncode}:\n{done.stderr.strip()}")
+        raise Refused(f"{' '.join(words)} ended with status {done.returncode}:\n{done.stderr.strip()}")
     return done.stdout
 
 
-def batch_of(said):
-    found = re.search(r"^  steps .* of ([\d,]+) sequences?,", said, re.M)
-    if not found:
-        raise ReportError("bert_hpc --validate printed no line about its steps: planned_scaling.py needs an input that trains.")
-    return int(found[1].replace(",", ""))
+def batch_of(options, counts):
+    """The input's batch, from the first number of ranks that bert_hpc takes."""
+    refused = None
+    for ranks in counts:
+        try:
+            said = asked(options, ranks, None)
+        except Refused as problem:
+            refused = refused or problem
+            continue
+        found = re.search(r"^  steps .*? of ([\d,]+) (?:sequence|quer|row)", said, re.M)
+        if not found:
+            raise ReportError("bert_hpc --validate printed no line about steps: planned_scaling.py needs an input that trains.")
+        return whole(found[1])
+    raise refused
 
 
 def plans_of(options):
-    """Plans of strong and weak scaling, by ascending ranks; a batch with fewer sequences than ranks has no plan."""
+    """Plans of strong and weak scaling, by ascending ranks."""
     counts = sorted(set(options.ranks))
-    batch = batch_of(asked(options, counts[0], None))
+    batch = batch_of(options, counts)
     per_rank = options.per_rank or max(1, batch // counts[0])
-    plans = []
-    for kind, size_on in (("strong", lambda ranks: batch), ("weak", lambda ranks: per_rank * ranks)):
+    plans, refused = [], None
+    for kind, batch_on in (("strong", lambda ranks: batch), ("weak", lambda ranks: per_rank * ranks)):
         for ranks in counts:
-            if size_on(ranks) < ranks:
-                print(f"no plan of {kind} scaling for {ranks:,} ranks: a step has {size_on(ranks):,} sequences")
-                continue
-            plans.append(Plan(kind, ranks, size_on(ranks), asked(options, ranks, size_on(ranks))))
+            try:
+                plans.append(Plan(kind, ranks, batch_on(ranks), asked(options, ranks, batch_on(ranks))))
+            except Refused as problem:
+                refused = problem
+                print(f"no plan of {kind} scaling for {ranks:,} ranks: {problem}")
+    if not plans:
+        raise refused
     return plans
 
 
@@ -114,13 +128,21 @@ def efficiencies(plans):
 
 
 def rows_of(plans):
-    return [[plan.kind, plan.ranks, plan.batch, float(f"{plan.milliseconds:.3g}"), plan.rate, round(share, 1), plan.exposed]
-            for plan, share in zip(plans, efficiencies(plans))]
+    return [[plan.kind, plan.ranks, plan.batch, plan.seconds, plan.rate, round(share), plan.exposed] for plan, share in zip(plans, efficiencies(plans))]
+
+
+def warnings_of(plans):
+    """Each different warning, with the numbers of ranks that have it."""
+    found = {}
+    for plan in plans:
+        for warning in plan.warnings:
+            found.setdefault(warning, []).append(f"{plan.kind} {plan.ranks:,}")
+    return [f"{', '.join(ranks)}: {warning}" for warning, ranks in found.items()]
 
 
 def measured_rates(paths):
     """(ranks, tokens/s) of finished runs."""
-    return [(run.rank_count, smoothing.steady_rate(run, "tokens")) for run in reading.load_runs(paths, False) if run.has_metrics]
+    return [(run.rank_count, smoothing.steady_rate(run, "tokens")) for run in reading.load_runs(paths, False) if run.has_metrics] if paths else []
 
 
 def draw(plans, measured, style):
@@ -132,11 +154,11 @@ def draw(plans, measured, style):
         if not own:
             continue
         ranks, rates, part, batches = (np.array(column) for column in zip(*own))
-        size = f"{batches[0]:,} sequences a step" if kind == "strong" else f"{batches[0] // ranks[0]:,} sequences a rank"
+        size = f"global batch {batches[0]:,}" if kind == "strong" else f"{batches[0] // ranks[0]:,} a rank"
         line = {"color": drawing.colour(i), "marker": "os"[i], "label": f"{kind}: {size}"}
         left.loglog(ranks, rates, **line)
         right.semilogx(ranks, part, **line)
-        if kind == "weak" or len({plan.kind for plan in plans}) == 1:
+        if kind == plans[-1].kind:
             left.loglog(ranks, rates[0] * ranks / ranks[0], color="black", linestyle="--", linewidth=1.2, label="ideal", zorder=1)
     if measured:
         left.loglog(*zip(*measured), "^", color=drawing.colour(2), label="measured")
@@ -145,28 +167,34 @@ def draw(plans, measured, style):
     right.set(xlabel="Ranks", ylabel="Parallel efficiency (%)", ylim=(0, 110))
     for axes in (left, right):
         axes.set_xticks(ticks, map(str, ticks))
+        axes.tick_params(axis="x", labelsize="small")
         axes.minorticks_off()
-    left.legend()
+    left.legend(loc="upper left")
     figure.suptitle(style.title if style.title is not None else f"Planned scaling on {plans[0].machine}")
     return figure
+
+
+def at_least_1(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
 
 
 def parse_options(given):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", type=pathlib.Path, metavar="INPUT.toml")
-    parser.add_argument("--ranks", type=int, nargs="+", required=True, metavar="N")
+    parser.add_argument("--ranks", type=at_least_1, nargs="+", required=True, metavar="N")
     parser.add_argument("--machine", type=pathlib.Path, metavar="MACHINE.toml", help="default: [run] machine of the input")
-    parser.add_argument("--per-rank", type=int, metavar="N", help="sequences a rank in weak scaling")
+    parser.add_argument("--per-rank", type=at_least_1, metavar="N", help="of the global batch, a rank in weak scaling (default: as on the fewest ranks)")
     parser.add_argument("--tokens", metavar="N", help="of the training data, without shards")
     parser.add_argument("--mean-length", metavar="N", help="tokens of a sequence, with --tokens")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of bert_hpc")
     parser.add_argument("--program", type=pathlib.Path, metavar="BERT_HPC", help="default: bert_hpc on PATH")
-    parser.add_argument("--measured", nargs="+", default=[], metavar="RUN", help="runs of this input, as points")
-    parser.add_argument("--output", type=pathlib.Path, metavar="DIR")
-    command.add_style(parser)
+    parser.add_argument("--measured", nargs="+", default=[], metavar="RUN", help="runs, as points")
+    parser.add_argument("--output", type=pathlib.Path, metavar="DIR", help="default: planned_scaling/ beside the input")
+    command.add_look(parser)
     options = parser.parse_args(given)
-    if min(options.ranks) < 1:
-        parser.error("--ranks takes numbers from 1 on")
     if bool(options.tokens) != bool(options.mean_length):
         parser.error("--tokens and --mean-length belong together")
     return options
@@ -174,19 +202,18 @@ def parse_options(given):
 
 def scale(given=None):
     options = parse_options(given)
-    style = command.style_of(options)
+    style = drawing.Style(options.title, options.width, options.font_size)
     measured = measured_rates(options.measured)
+    output = command.make_output(options.output or options.input.resolve().parent / "planned_scaling", [])
     plans = plans_of(options)
-    if not plans:
-        raise ReportError("No number of ranks has a plan.")
-    output = options.output or options.input.resolve().parent / "planned_scaling"
-    output.mkdir(parents=True, exist_ok=True)
-    rows = rows_of(plans)
+    rows, warnings = rows_of(plans), warnings_of(plans)
     write_csv(output / "scaling.csv", HEADER, rows)
     shown = [[number(cell) for cell in row] for row in rows]
     with written(output / "scaling.md") as file:
-        file.write(f"On {plans[0].machine}.\n\n{as_markdown(HEADER, shown, 'scaling')}\n")
+        file.write(f"On {plans[0].machine}.\n\n{as_markdown(HEADER, shown, 'scaling')}\n" + "".join(f"\nWarning of {text}\n" for text in warnings))
     print(as_text(HEADER, shown))
+    for text in warnings:
+        print(f"warning of {text}")
     with style.fonts():
         for path in drawing.save(draw(plans, measured, style), "scaling", output):
             print(path)

@@ -48,41 +48,58 @@ class PlannedScaling(program.Case):
 
     def test_strong_scaling_keeps_the_batch_and_weak_scaling_the_sequences_of_a_rank(self):
         path = self.work.input(run={"directory": str(self.work.folder / "run")}, batch={"global": 64}, schedule={"epochs": 1})
-        said, rows = self.scale(path, "--ranks", 8, 1, 2, 1, "--per-rank", 16, "--measured", self.trained())
-        self.assertEqual([(row["scaling"], int(row["ranks"]), int(row["sequences a step"])) for row in rows],
+        _, rows = self.scale(path, "--ranks", 8, 1, 2, 1, "--per-rank", 16)
+        self.assertEqual([(row["scaling"], int(row["ranks"]), int(row["global batch"])) for row in rows],
                          [("strong", 1, 64), ("strong", 2, 64), ("strong", 8, 64), ("weak", 1, 16), ("weak", 2, 32), ("weak", 8, 128)])
         for row in rows:
             if row["ranks"] == "1":
                 self.assertEqual((float(row["efficiency, %"]), float(row["exposed communication, %"])), (100, 0))
         one, two, eight = rows[:3]
         share = 100 * float(two["tokens/s"]) / 2 / float(one["tokens/s"])
-        self.assertAlmostEqual(float(two["efficiency, %"]), share, delta=0.05)
+        self.assertAlmostEqual(float(two["efficiency, %"]), share, delta=0.5)
         self.assertGreater(share, 60)
         self.assertLess(float(eight["efficiency, %"]), float(two["efficiency, %"]))  # four nodes with slow links
         self.assertLess(float(rows[2]["efficiency, %"]), float(rows[5]["efficiency, %"]))  # a smaller share of a rank
         plan = run("bert_hpc", path, "--validate", "--ranks", 2, "--set", f'run.machine="{self.work.folder}/machine.toml"', check=0).stdout
-        self.assertIn(f'  speed       {float(two["tokens/s"]) / 1e6:.3g} M tokens/s', plan)
-        sequences, tokens = (int(text.replace(",", "")) for text in re.search(r"train ([\d,]+) sequences, ([\d,]+) tokens", plan).groups())
-        expected = 1e3 * 64 * tokens / sequences / float(two["tokens/s"])
-        self.assertAlmostEqual(float(two["ms a step"]) / expected, 1, delta=0.005)  # three digits
+        milliseconds, rate = re.search(r"  time +([\d.]+) ms per step(?:.*\n)+?  speed +([\d.]+) M tokens/s", plan).groups()
+        self.assertAlmostEqual(float(two["seconds a step"]), 1e-3 * float(milliseconds))
+        self.assertAlmostEqual(float(two["tokens/s"]), 1e6 * float(rate))
         self.assertTrue((self.work.folder / "out/scaling.png").is_file())
         self.assertIn("test machine", (self.work.folder / "out/scaling.md").read_text())
 
-    def trained(self):
+    def test_measured_runs_are_points(self):
         directory = self.work.folder / "trained"
-        run("bert_hpc", self.work.input(name="trained.toml", run={"directory": str(directory)}), ranks=1, check=0)
-        return directory
+        run("bert_hpc", self.work.input(name="trained.toml", run={"directory": str(directory)}), check=0)
+        (ranks, rate), = planned_scaling.measured_rates([str(directory)])
+        self.assertEqual(ranks, 1)
+        self.assertGreater(rate, 0)
+        plans = [planned_scaling.Plan("strong", ranks, 8, f"simulated step on m\n  time        1 min 05 s per step\n  speed       {ranks} k tokens/s\n") for ranks in (1, 2)]
+        self.assertEqual((plans[0].seconds, plans[1].rate), (65, 2000))
+        figure = planned_scaling.draw(plans, [(ranks, rate)], planned_scaling.drawing.USUAL)
+        self.assertIn([ranks], [list(line.get_xdata()) for line in figure.axes[0].lines])
+        planned_scaling.drawing.plt.close(figure)
+        with self.assertRaises(ReportError):
+            self.scale(self.work.input(), "--ranks", 1, "--measured", self.work.folder / "absent")
 
-    def test_ranks_beyond_the_batch_have_no_plan_of_strong_scaling(self):
+    def test_ranks_that_the_program_refuses_are_left_out_with_the_reason(self):
         path = self.work.input(run={"directory": str(self.work.folder / "run")}, batch={"global": 4})
-        said, rows = self.scale(path, "--ranks", 2, 8, "--tokens", "1e6", "--mean-length", 16)
-        self.assertIn("no plan of strong scaling for 8 ranks: a step has 4 sequences\n", said)
+        said, rows = self.scale(path, "--ranks", 8, 2, "--per-rank", 2, "--tokens", "1e6", "--mean-length", 16)
+        self.assertRegex(said, r"no plan of strong scaling for 8 ranks: .*\n(.|\n)*4 is less than the 8 replicas")
         self.assertEqual([(row["scaling"], row["ranks"]) for row in rows], [("strong", "2"), ("weak", "2"), ("weak", "8")])
+        # Two tensor ranks are one replica.
+        _, rows = self.scale(path, "--ranks", 8, "--set", "parallel.tensor=2")
+        self.assertEqual([(row["scaling"], row["ranks"], row["global batch"]) for row in rows], [("strong", "8", "4"), ("weak", "8", "8")])
 
-    def test_what_the_program_refuses_is_said(self):
+    def test_warnings_of_plans_are_kept(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "run")}, batch={"global": 64})
+        said, _ = self.scale(path, "--ranks", 1, 8, "--per-rank", 64)
+        self.assertRegex(said, r"warning of weak 8: batch.global = 512 is more than the 350 sequences")
+        self.assertIn("Warning of weak 8: batch.global = 512", (self.work.folder / "out/scaling.md").read_text())
+
+    def test_what_the_program_refuses_on_any_ranks_is_said(self):
         path = self.work.input(run={"directory": str(self.work.folder / "run")})
         with self.assertRaisesRegex(ReportError, r"ended with status 2:\n(.|\n)*optimizer.learning_rat"):
-            self.scale(path, "--ranks", 2, "--set", "optimizer.learning_rat=1")
+            self.scale(path, "--ranks", 2, 4, "--set", "optimizer.learning_rat=1")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ struct ShardSettings {
   std::vector<ops::StateTensor> states{};  ///< that the optimizer keeps
   std::int64_t chunks = 1;                 ///< reproducible: of a global batch
   std::int64_t bucket_elements = 0;        ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
-  bool gpu = core::is_gpu_build();         ///< the ranks are GPUs; a plan may be for others than the build
+  bool gpu = core::is_gpu_build();         ///< messages have the sizes of GPUs; of a plan: of its machine
   /// Offsets of the segments of the trainable elements, ascending from 0. A segment is what goes through backward as
   /// one: a virtual stage of a pipeline. One without trainable parameters is empty.
   std::vector<std::int64_t> segments = {0};

@@ -30,11 +30,11 @@ struct Product {
   std::int64_t c_row;
   const float* row_scale;                      ///< (rows), for Into::scale_rows
   const IndexRange* needed_columns = nullptr;  ///< (rows): tiles of others may stay unwritten; null: all
-  const IndexRange* terms = nullptr;           ///< (rows): the words of A that are not 0; null: any
+  const IndexRange* terms = nullptr;           ///< (rows): words outside are 0 in A and left out; null: any
 };
 
-/// Not inlined: there are some hundred, and small functions are to be inlined instead (GCC limits the growth of a
-/// file).
+/// Not inlined: some hundred instances would use up GCC's limit on the growth of a file, and it would then stop
+/// inlining small functions.
 template <class Words, Into into, int rows, int vectors>
 [[gnu::noinline]] void tile(const Product& p, std::int64_t first_row, const float* b, float* c, std::int64_t c_row) {
   Vector sums[rows][vectors];
