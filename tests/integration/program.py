@@ -14,6 +14,22 @@ import h5py
 
 BUILD = pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build"))
 MPIRUN = shutil.which("mpirun")
+# A machine's description: two ranks a node.
+MACHINE = """[machine]
+name = "test machine"
+[node]
+ranks = 2
+[rank]
+memory_gib = 4
+memory_gb_per_second = 20
+fp32_gflops = 100
+[link_in_node]
+gb_per_second = 8
+latency_us = 1
+[link_between_nodes]
+gb_per_second = 2
+latency_us = 3
+"""
 
 
 def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None, variables={}):

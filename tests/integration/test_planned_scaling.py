@@ -17,22 +17,8 @@ sys.path[:0] = [str(SCRIPTS)]
 import planned_scaling  # noqa: E402  (first: it reports missing packages)
 from rundata import ReportError  # noqa: E402
 
-# 100 GFLOP/s a rank; a node of two, slow links between nodes.
-MACHINE = """[machine]
-name = "test machine"
-[node]
-ranks = 2
-[rank]
-memory_gib = 4
-memory_gb_per_second = 20
-fp32_gflops = 100
-[link_in_node]
-gb_per_second = 8
-latency_us = 1
-[link_between_nodes]
-gb_per_second = 0.01
-latency_us = 100
-"""
+# With slow links between nodes.
+MACHINE = program.MACHINE.replace("gb_per_second = 2\nlatency_us = 3\n", "gb_per_second = 0.01\nlatency_us = 100\n")
 
 
 class PlannedScaling(program.Case):

@@ -5,23 +5,7 @@ import re
 import unittest
 
 import program
-from program import run
-
-MACHINE = """[machine]
-name = "test machine"
-[node]
-ranks = 2
-[rank]
-memory_gib = 4
-memory_gb_per_second = 20
-fp32_gflops = 100
-[link_in_node]
-gb_per_second = 8
-latency_us = 1
-[link_between_nodes]
-gb_per_second = 2
-latency_us = 3
-"""
+from program import MACHINE, run
 
 
 class Simulation(program.Case):
