@@ -452,19 +452,24 @@ def case_lines(title, model, lengths):
     return lines + [""]
 
 
-def measured_lines(measured):
-    """`measured`: results/gpu_kernels.json, of kernels.py: groups of kernels beside their rows on paper, in µs a step."""
+def measured_case(name, gpu_name):
+    """A case whose kernels were measured: (case, lengths of the measured step, {group of kernels: µs on paper})."""
     import kernels  # which imports this module
 
+    case = next(case for case in cases.all_cases("cuda") if case["name"] == name)
+    lengths = case["lengths"][kernels.MEASURED_STEP % len(case["lengths"])]
+    paper = {}
+    for kernel, seconds_on_paper in estimate(kernels.model_of(case["config"]), lengths, kernels.gpu_named(gpu_name)).rows:
+        group = kernels.group_of(kernel.name, 2)
+        paper[group] = paper.get(group, 0.0) + 1e6 * seconds_on_paper
+    return case, lengths, paper
+
+
+def measured_lines(measured):
+    """`measured`: results/gpu_kernels.json, of kernels.py: groups of kernels beside their rows on paper, in µs a step."""
     lines = []
     for name, one in measured.items():
-        case = next(case for case in cases.all_cases("cuda") if case["name"] == name)
-        gpu = kernels.gpu_named(one["gpu"])
-        lengths = case["lengths"][kernels.MEASURED_STEP % len(case["lengths"])]
-        paper = {}
-        for kernel, seconds_on_paper in estimate(kernels.model_of(case["config"]), lengths, gpu).rows:
-            group = kernels.group_of(kernel.name, 2)
-            paper[group] = paper.get(group, 0.0) + 1e6 * seconds_on_paper
+        case, lengths, paper = measured_case(name, one["gpu"])
         lines += [f"## Measured: {case['description']}, {sum(lengths)} tokens, {one['gpu']}", "",
                   "| kernels | paper, µs | measured, µs | ratio |", "|---|---:|---:|---:|"]
         for group in sorted(paper.keys() | one["groups"].keys(), key=lambda group: -one["groups"].get(group, 0)):

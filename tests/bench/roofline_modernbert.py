@@ -42,10 +42,10 @@ class Timed:
     measured: float  # the same times the ratio
 
 
-def linear(name, launches, rows, out, inner, write=8.0):
+def linear(name, launches, rows, out, inner):
     """The three products of `launches` linear layers; gradients of weights are added up over micro-batches, read and written."""
     return [product(name + ": forward", launches, rows, out, inner), product(name + ": gradient of input", launches, rows, inner, out),
-            product(name + ": gradient of weight", launches, out, inner, rows, out=write, split=True)]
+            product(name + ": gradient of weight", launches, out, inner, rows, out=8, split=True)]
 
 
 def products(tokens, selects=True):
@@ -99,20 +99,9 @@ def attention_seconds(tokens, chip):
 
 def ratios():
     """{kind: measured over paper} of the H200's kernels of a BERT-base step, and of attention at 512 tokens as bench_attention had it."""
-    import kernels  # which imports roofline
-
-    folder = pathlib.Path(__file__).parent / "results"
-    found = {}
-    for name, one in json.loads((folder / "gpu_kernels.json").read_text()).items():
-        if "base" not in name:
-            continue
-        case = next(case for case in roofline.cases.all_cases("cuda") if case["name"] == name)
-        lengths = case["lengths"][kernels.MEASURED_STEP % len(case["lengths"])]
-        paper = {}
-        for kernel, seconds in roofline.estimate(kernels.model_of(case["config"]), lengths, kernels.gpu_named(one["gpu"])).rows:
-            group = kernels.group_of(kernel.name, 2)
-            paper[group] = paper.get(group, 0.0) + 1e6 * seconds
-        found = {group: one["groups"][group] / paper[group] for group in paper if one["groups"].get(group)}
+    one = json.loads((pathlib.Path(__file__).parent / "results/gpu_kernels.json").read_text())["base_squad"]
+    _, _, paper = roofline.measured_case("base_squad", one["gpu"])
+    found = {group: one["groups"][group] / paper[group] for group in paper if one["groups"].get(group)}
     chip, lengths = attention.CHIPS[0], [512] * 32
     for way, measured, own, count in (("forward", 127e-6, [attention.forward_kernel(64)], 4),
                                       ("backward", 325e-6, attention.backward_kernels(64, chip, 512), 10)):

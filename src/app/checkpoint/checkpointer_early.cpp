@@ -1,7 +1,7 @@
-// The early checkpoint: what is saved when the launcher may kill all ranks before the step in flight is complete. From
-// the end of one step to the update of the next, no step changes parameters or states, so a rank's I/O thread can copy
-// and write them while the main thread computes. Only postponed updates are made then: whichever thread reads a
-// parameter makes them, and a lock admits one thread at a time. The ranks cannot agree by a message then, as the main
+// The early checkpoint: what is saved when the launcher may kill all ranks before the step in flight is complete. A
+// step changes parameters and states in its update alone. Before it, a rank's I/O thread copies and writes them while
+// the main thread computes. Only postponed updates are made then: the thread that reads a parameter makes its updates,
+// and a lock admits one thread at a time. The ranks cannot agree by a message then, as the main
 // threads may wait in the middle of a step: each rank leaves a mark beside its file, and rank 0 names the checkpoint
 // once all marks of one step are there. A rank that was already one step further leaves no mark of it, so nothing is
 // named.

@@ -46,7 +46,7 @@ auto checked(const Read& read, const Where& where) {
     // Arrow throws one type for damaged data and for what this build of it lacks; only its message differs.
     const bool is_unknown = what.find("not built") != std::string::npos ||
                             what.find("NotImplemented") != std::string::npos ||
-                            what.find("Not yet implemented") != std::string::npos;
+                            what.find("yet implemented") != std::string::npos;
     throw Error(ExitCode::data,
                 where() + (is_unknown ? "Arrow " + parquet_version() + " of this build cannot read it (" + what +
                                             "). Write the file again, compressed with zstd or snappy."

@@ -29,8 +29,9 @@ static_assert(queries_of_short_rows <= most_queries && forward_parts.queries <= 
               backward_parts.queries <= most_queries);
 static_assert(forward_parts.keys % keys_together == 0 && backward_parts.keys % keys_together == 0);
 static_assert(keys_together % panel == 0);
-constexpr std::int64_t most_backward_keys = 384;  ///< of any part
-static_assert(keys_of_short_rows <= most_backward_keys && backward_parts.keys <= most_backward_keys);
+/// Keys of a part in the backward pass, at most.
+constexpr std::int64_t most_backward_keys =
+    keys_of_short_rows > backward_parts.keys ? keys_of_short_rows : backward_parts.keys;
 
 constexpr std::int64_t max_queries(const PartSizes& sizes, std::int64_t block_keys) {
   return block_keys <= keys_of_short_rows ? queries_of_short_rows : sizes.queries;
@@ -155,15 +156,16 @@ struct Block {
   }
 };
 
-/// ranges (rows): the keys that each query of a part sees; null if nothing is masked, and ranges stay unwritten.
+/// Writes the keys that each query of a part sees to ranges (rows), and returns ranges. Without a mask it writes
+/// nothing and returns null.
 inline const IndexRange* seen_keys(const AttentionTask& task, const Block& part, IndexRange* ranges) {
   if (!task.masked) return nullptr;
   for (std::int64_t r = 0; r < part.rows; ++r) ranges[r] = part.keys_of(task, r);
   return ranges;
 }
 
-/// ranges (keys): the queries that see each key of a part, counted from its first; null as above. `keys`: of the
-/// queries, which begin and end in the order of the queries.
+/// Writes the queries that see each key of a part, counted from its first, to ranges (keys), and returns ranges.
+/// `keys`: the result of seen_keys(), whose begins and ends ascend; if it is null, so is the result.
 inline const IndexRange* seeing_queries(const Block& part, const IndexRange* keys, IndexRange* ranges) {
   if (keys == nullptr) return nullptr;
   std::int64_t begin = 0, end = 0;

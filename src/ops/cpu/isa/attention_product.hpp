@@ -18,8 +18,8 @@ struct IndexRange {
   std::int64_t size() const { return end - begin; }
 };
 
-/// A (rows, depth) given by its strides, B in panels of (depth, panel), both in words; C (rows, columns). Ranges of
-/// rows ascend from row to row; a tile takes from the first's begin to the last's end.
+/// A (rows, depth) given by its strides, B in panels of (depth, panel), both in words; C (rows, columns). Begins
+/// and ends of ranges ascend from row to row: a tile's range goes from its first row's begin to its last row's end.
 struct Product {
   std::int64_t rows, columns, depth;
   const float* a;
@@ -29,8 +29,8 @@ struct Product {
   float* c;
   std::int64_t c_row;
   const float* row_scale;                      ///< (rows), for Into::scale_rows
-  const IndexRange* needed_columns = nullptr;  ///< (rows): tiles of others may stay unwritten; null: all
-  const IndexRange* terms = nullptr;           ///< (rows): words outside are 0 in A and left out; null: any
+  const IndexRange* needed_columns = nullptr;  ///< (rows): a tile that has none of them stays unwritten; null: all
+  const IndexRange* terms = nullptr;           ///< (rows): the other words of A are 0 and left out; null: all
 };
 
 /// Not inlined: some hundred instances would use up GCC's limit on the growth of a file, and it would then stop
