@@ -97,7 +97,8 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
                              failure,
                              given.resolved,
                              requests,
-                             listener};
+                             listener,
+                             given.planned_machine};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

@@ -98,9 +98,13 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
   if (!findings.empty() && looks && !input.searches()) {
     const std::string folder = input.model.pretrained.value_or("");
     if (!readable && !folder.empty()) findings.attempt([&] { model::read_hf_config(folder); });
-    if (input.run.machine) {
-      findings.attempt([&] { config::described_machine(input); });
-    }
+  }
+  const bool needs_machine = invocation.validate || (looks && !findings.empty());
+  if (needs_machine && input.run.machine && !input.searches()) {
+    findings.attempt([&] {
+      const core::MachineDescription machine = config::described_machine(input);
+      if (invocation.validate) given.planned_machine = machine;
+    });
   }
   if (looks && !planned && (invocation.validate || !findings.empty())) {
     findings.attempt([&] { look_for_shards(input, invocation.validate); });

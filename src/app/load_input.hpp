@@ -2,9 +2,11 @@
 // model, the grid of ranks. What is wrong comes at once where one thing does not hide the other.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "app/run/run_context.hpp"
+#include "bert_hpc/core/machine_description.hpp"
 
 namespace bert_hpc::app {
 
@@ -12,6 +14,7 @@ struct LoadedInput {
   config::Config config;
   comm::GridShape grid;
   ResolvedInput resolved{""};
+  std::optional<core::MachineDescription> planned_machine{};  ///< of --validate: what [run] machine describes
 };
 
 /// Throws core::Error with all that is found. Where something is wrong and `looks` is true, files and folders that the

@@ -14,7 +14,6 @@
 #include "app/engine/step_loss.hpp"
 #include "app/engine/training_settings.hpp"
 #include "app/plan/micro_batch_size.hpp"
-#include "app/plan/planned_machine.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/stage_table.hpp"
 #include "app/run/collective.hpp"
@@ -71,7 +70,6 @@ void Session::make_model() {
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
   collectively(context_.world, [&] {
-    planned_machine(context_);  // what is wrong with its file is said here, by one rank
     config = finalize(input, data_.stated, reader.info(), reader.special_ids());
     if (trains_ && input.distill.teacher_scores) scores_plan.emplace(plan_scores(input, config, reader));
     if (!trains_ || !input.distill.teacher) return;
@@ -257,8 +255,7 @@ void Session::connect() {
 }
 
 train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
-  train::ShardSettings shards = shard_settings(context_.input);
-  shards.gpu = computes_on_gpus(context_);
+  train::ShardSettings shards = shard_settings(context_);
   shards.segments = instance.segments();
   shards.units = instance.units();
   if (instance.ties_gradients()) shards.tied = model::word_embeddings_name(instance.config);

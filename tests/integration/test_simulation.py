@@ -51,6 +51,10 @@ class Simulation(program.Case):
         done = run("bert_hpc", self.input(), "--validate", "--set", 'run.machine="no/such.toml"', ranks=2)
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr.count("cannot read the description of a machine no/such.toml"), 1, done.stderr)
+        done = run("bert_hpc", self.input(), "--validate", "--set", 'run.machine="no/such.toml"', "--set", "optimizer.learning_rat=1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("learning_rat", done.stderr)
+        self.assertIn("Also: cannot read the description of a machine no/such.toml", done.stderr)
 
     def test_a_plan_for_gpus_says_which_build_made_it(self):
         path, words = self.input(), "note: test machine has GPUs, and a CPU build made this plan"

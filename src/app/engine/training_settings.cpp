@@ -99,6 +99,12 @@ train::ShardSettings shard_settings(const config::Config& input) {
   return settings;
 }
 
+train::ShardSettings shard_settings(const RunContext& context) {
+  train::ShardSettings settings = shard_settings(context.input);
+  settings.gpu = context.on_gpus();
+  return settings;
+}
+
 std::int64_t EvaluationSteps::until(std::int64_t done) const {
   if (settings_.every_steps) return done / *settings_.every_steps;
   return sizes_.epoch_of(done) / settings_.every_epochs.value_or(1);

@@ -6,6 +6,7 @@
 
 #include "app/engine/trainer_settings.hpp"
 #include "app/engine/training_state.hpp"
+#include "app/run/run_context.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/batch_schedule.hpp"
 #include "bert_hpc/io/metrics.hpp"
@@ -22,6 +23,8 @@ std::vector<ops::StateTensor> optimizer_states(const config::Config& input);
 
 /// How a data-parallel group shares out sums and states. `input` is resolved.
 train::ShardSettings shard_settings(const config::Config& input);
+/// The same with the messages of the ranks that the run is made for.
+train::ShardSettings shard_settings(const RunContext& context);
 
 /// The steps after which a training evaluates, beside the last one.
 class EvaluationSteps {

@@ -12,7 +12,6 @@
 #include "app/engine/teacher.hpp"
 #include "app/engine/training_settings.hpp"
 #include "app/plan/pipeline_setup.hpp"
-#include "app/plan/planned_machine.hpp"
 #include "app/run/collective.hpp"
 #include "app/run/machine.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -60,8 +59,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
     bytes += total(Teacher(plan, grid, coordinates, bounds, most, false).memory());
   }
   if (!trains) return bytes;
-  train::ShardSettings shards = shard_settings(input);
-  shards.gpu = computes_on_gpus(context);
+  train::ShardSettings shards = shard_settings(context);
   shards.segments = model.segments();
   shards.units = model.units();
   for (const auto& [name, part] : train::plan_shards(model.parameters, shards, grid.data).memory()) bytes += part;
@@ -106,8 +104,8 @@ std::int64_t memory_budget(const RunContext& context) {
   const config::Batch& batch = context.input.batch;
   if (!batch.memory.empty()) return static_cast<std::int64_t>(std::min(batch.memory.front(), 1e18));
   if (batch.memory_word.empty()) return 0;
-  if (const auto machine = planned_machine(context); machine && machine->memory > 0) {
-    return usable(static_cast<std::int64_t>(machine->memory));
+  if (context.planned_machine && context.planned_machine->memory > 0) {
+    return usable(static_cast<std::int64_t>(context.planned_machine->memory));
   }
   if (core::is_gpu_build()) return usable(context.device.memory);
   const std::vector<std::string> hosts = context.world.all_gather(io::host_name());
@@ -154,9 +152,9 @@ std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelCon
                                 const data::ShardReader& reader, const BesideModel& beside,
                                 const TeacherPlan* teacher) {
   if (context.input.batch.has_memory()) return tokens_within_budget(context, config, reader, beside, teacher);
-  if (!computes_on_gpus(context)) return least_micro_tokens;
-  const auto machine = planned_machine(context);
-  const double own = machine ? machine->memory : static_cast<double>(context.device.memory);
+  if (!context.on_gpus()) return least_micro_tokens;
+  const double own =
+      context.planned_machine ? context.planned_machine->memory : static_cast<double>(context.device.memory);
   const auto memory = static_cast<std::int64_t>(context.world.minimum(own));
   if (memory <= 0) return planned_micro_tokens;
   std::int64_t tokens = 0;

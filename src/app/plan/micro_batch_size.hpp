@@ -44,7 +44,7 @@ std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfi
                               const TeacherPlan* teacher = nullptr);
 
 /// Collective over all ranks, which get the same. With [batch] memory what fits into it: throws Error(input) where one
-/// sequence at a time does not. Else on CPUs least_micro_tokens, on GPUs (computes_on_gpus()) what fits into their
+/// sequence at a time does not. Else on CPUs least_micro_tokens, on GPUs (RunContext::on_gpus()) what fits into their
 /// memory. `teacher` as above.
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
                                 const data::ShardReader& reader, const BesideModel& beside,

@@ -10,7 +10,6 @@
 #include "app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/objects.hpp"
-#include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -103,9 +102,8 @@ std::string layout_text(const comm::GridShape& grid) {
 /// run `here`. A GPU's memory is known from a machine file only.
 std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int here) {
   if (context.world.rank() != 0) return {};
-  const config::Config& input = context.input;
-  if (input.run.machine) {
-    const core::MachineDescription machine = config::described_machine(input);
+  if (context.planned_machine) {
+    const core::MachineDescription& machine = *context.planned_machine;
     return memory_warning(most_bytes, 1, static_cast<std::int64_t>(machine.memory), "a rank of " + machine.name);
   }
   if (!core::host_sees_device_memory()) return {};
@@ -208,8 +206,8 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   if (!context.invocation.validate) return;
   const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));
   if (!warning.empty()) context.log.warning(warning);
-  if (!context.input.run.machine) return;
-  const std::string of_build = build_note(core::is_gpu_build(), config::described_machine(context.input));
+  if (!context.planned_machine) return;
+  const std::string of_build = build_note(core::is_gpu_build(), *context.planned_machine);
   if (!of_build.empty()) context.log.info(of_build);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/activity.hpp"
 #include "bert_hpc/core/device_choice.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/log.hpp"
+#include "bert_hpc/core/machine_description.hpp"
 
 namespace bert_hpc::app {
 
@@ -48,9 +51,13 @@ struct RunContext : RunBasics {
   const ResolvedInput& resolved;  ///< resolved text of the input
   StopRequest& requests;          ///< requests that this rank received
   SignalListener& listener;       ///< reacts to signals at once
+  /// Under --validate, what [run] machine describes. A login node or a laptop plans a training on GPUs.
+  std::optional<core::MachineDescription> planned_machine{};
 
   /// Number of ranks that the run is (or would be) made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }
+  /// Whether those ranks compute on GPUs: as the planned machine does, else as this build.
+  bool on_gpus() const { return planned_machine ? planned_machine->gpu : core::is_gpu_build(); }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
 
