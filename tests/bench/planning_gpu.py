@@ -3,10 +3,9 @@
 
     python3 planning_gpu.py [--program BUILD/bert_hpc]
 
-Cases and milliseconds are those of results/gpu.md, of its newest revision with a figure, without LoRA and without FP8 on the H100, whose figure is older
-than the last changes of these products. A plan has lengths that are uniform around the
-mean of the case. A CPU build makes the plans, but not that of tf32, which needs a CUDA build (--program). Prints a
-Markdown table. Exit status: 0, or 1 where a program failed.
+Cases and milliseconds are those of results/gpu.md, of its newest revision with a figure. LoRA is left out, and FP8 on the H100, whose figure is older
+than the last changes of these products. A plan has lengths that are uniform around the mean of the case. A CPU build makes the plans, but not
+that of tf32, which needs a CUDA build (--program). Prints a Markdown table. Exit status: 0, or 1 where a program failed.
 """
 
 import argparse
@@ -16,7 +15,6 @@ import tempfile
 
 import planning
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 SQUAD, FULL, SHORT = 158, 512, 18  # mean tokens of a sequence
@@ -40,7 +38,7 @@ def simulated(program, folder, model, length, precision, machine):
     path = folder / "input.toml"
     path.write_text(f"""[run]
 directory = "{folder}/run"
-machine = "{ROOT}/input/machine_{machine}_node.toml"
+machine = "{planning.ROOT}/input/machine_{machine}_node.toml"
 [model]
 {chr(10).join(f"{key} = {value}" for key, value in model.items())}
 vocab_size = 30522
@@ -63,7 +61,7 @@ compute = "{precision}"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/bert_hpc")
+    parser.add_argument("--program", type=pathlib.Path, default=planning.ROOT / "build/bert_hpc")
     options = parser.parse_args()
     gpu = re.search(r"build +CUDA", planning.call(1, [options.program, "--version"])) is not None
     print("| case | precision | GPU | simulated, ms | measured, ms | simulated / measured |\n|---|---|---|---:|---:|---:|")
