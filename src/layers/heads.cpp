@@ -1,5 +1,7 @@
 #include "bert_hpc/layers/heads.hpp"
 
+#include <algorithm>
+
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/ops/span_cross_entropy.hpp"
 #include "sequence_head.hpp"
@@ -90,11 +92,18 @@ LayerCosts costs_of_token_head(const HeadSettings& settings, const BatchShape& b
   return settings.dense_of_tokens ? costs_of_sequence_head(settings, batch) : costs_of_one_product(settings, batch);
 }
 
+/// With gradients of weights that are computed together with those of inputs.
 LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchShape& batch) {
   const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
-  if (settings.dense.empty()) return costs_of_products(settings, batch, hidden * outputs, hidden);
   const auto decoded = static_cast<double>(settings.decoded());
-  return costs_of_products(settings, batch, decoded * (hidden + outputs), hidden + 3 * decoded);
+  LayerCosts costs = settings.dense.empty()
+                         ? costs_of_products(settings, batch, hidden * outputs, hidden)
+                         : costs_of_products(settings, batch, decoded * (hidden + outputs), hidden + 3 * decoded);
+  if (settings.rows_at_once > 0 && !settings.stores_logits) {
+    const double others = std::max(0.0, batch.logit_positions - static_cast<double>(settings.rows_at_once));
+    costs.saved_bytes -= static_cast<double>(core::bytes_of(settings.storage)) * others * outputs;
+  }
+  return costs;
 }
 
 void declare_sequence_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
@@ -184,6 +193,7 @@ std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::Parame
 
 void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
                 const LossSettings& settings, Head::SavedActivations& saved) {
+  saved.scale = scale;
   const std::optional<VocabularyShare> share = head.vocabulary_share(saved);
   loss({.batch = context.batch,
         .settings = settings,
@@ -193,7 +203,8 @@ void apply_loss(LossFunction loss, const Head& head, const StepContext& context,
         .sequence_logits = saved.sequence_logits,
         .row_losses = saved.row_losses.data,
         .scratch = saved.scratch.data,
-        .share = share ? &*share : nullptr});
+        .share = share ? &*share : nullptr,
+        .in_parts = saved.in_parts});
 }
 
 }  // namespace bert_hpc::layers

@@ -59,7 +59,7 @@ const HeadSettings& settings_of_sequences(const HeadSettings& settings) {
 /// The micro-batch as one of the two heads sees it: with the rows of its part alone.
 core::MicroBatch part_of(const core::MicroBatch& batch, const core::TargetPart& part) {
   core::MicroBatch own = batch;
-  own.targets = {.rows = part.rows};
+  own.targets = {.rows = part.rows, .list = batch.targets.list};  // the targets begin with those of the masked tokens
   return own;
 }
 
@@ -117,9 +117,11 @@ void PretrainingHead::allocate_saved(core::Workspace& workspace, const HeadBatch
   allocate_part(workspace, tokens_, masked, saved.tokens);
   workspace.release(end);
   allocate_part(workspace, sequences_, firsts, saved.sequences);
+  saved.in_parts = saved.tokens.saved->in_parts;
   saved.logits = saved.tokens.saved->logits;
   saved.sequence_logits = saved.sequences.saved->logits.as<float>();
   saved.row_losses = workspace.take<float>(1, rows.selected);
+  saved.tokens.saved->row_losses = Tensor<float>(saved.row_losses.data, 1, masked.selected);
 }
 
 std::vector<LinearWeight> PretrainingHead::linear_weights() const {
@@ -161,7 +163,7 @@ void PretrainingHead::loss(const LossInput& in) {
 void PretrainingHead::predict(SavedActivations& of_micro_batch, std::int32_t* predicted) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   tokens_.predict(*saved.tokens.saved, predicted);
-  sequences_.predict(*saved.sequences.saved, predicted + saved.logits.rows);
+  sequences_.predict(*saved.sequences.saved, predicted + saved.tokens.saved->row_losses.columns);
 }
 
 /// sum += the part's gradients, each at its row.
@@ -176,6 +178,7 @@ void PretrainingHead::backward_input(Engine& engine, const StepContext& context,
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::Targets& targets = context.batch.targets;
   const core::MicroBatch masked = part_of(context.batch, targets.masked), first = part_of(context.batch, targets.first);
+  saved.tokens.saved->scale = saved.scale;
   tokens_.backward_input(engine, with_batch(context, masked), *saved.tokens.saved, saved.tokens.d_x);
   sequences_.backward_input(engine, with_batch(context, first), *saved.sequences.saved, saved.sequences.d_x);
   const Matrix sum = group_.partial(d_x, targets.rows.count);

@@ -1,5 +1,6 @@
 #include "vocabulary_head.hpp"
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/gelu_tanh.hpp"
@@ -64,11 +65,14 @@ void VocabularyHead::allocate_saved(core::Workspace& workspace, const HeadBatch&
                                     SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
+  saved.in_parts = needs_parts(rows.selected) && !rows.stores_logits;
   if (transform_) allocate_transform(workspace, rows.selected, saved);
   const std::int64_t stride = settings_.pads_logits ? ops::padded_columns(outputs_) : outputs_;
-  saved.logits = workspace.take(rows.selected, stride, group_.shared() ? DataType::fp32 : settings_.logits)
-                     .column_range(0, outputs_);
-  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, rows.selected);
+  const std::int64_t stored = saved.in_parts ? settings_.rows_at_once : rows.selected;
+  saved.logits =
+      workspace.take(stored, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
+  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, stored);
+  if (saved.in_parts) saved.predicted = workspace.take<std::int32_t>(1, rows.selected);
   saved.row_losses = workspace.take<float>(1, rows.selected);
 }
 
@@ -79,6 +83,15 @@ void VocabularyHead::allocate_transform(core::Workspace& workspace, std::int64_t
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
   saved.d_features = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
   saved.d_dense = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
+}
+
+template <class Visit>
+void VocabularyHead::for_parts(std::int64_t rows, const Visit& visit) const {
+  const std::int64_t parts = needs_parts(rows) ? (rows + settings_.rows_at_once - 1) / settings_.rows_at_once : 1;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t begin = rows * i / parts;
+    visit(begin, rows * (i + 1) / parts - begin);
+  }
 }
 
 std::vector<LinearWeight> VocabularyHead::linear_weights() const {
@@ -99,38 +112,84 @@ void VocabularyHead::forward(Engine& engine, const StepContext& context, ConstMa
                                      settings_.layer_norm_epsilon, saved.features,
                                      transform_->norm.mean(saved.statistics), transform_->norm.rstd(saved.statistics));
   }
-  decoder_.forward(engine, group_.gather(transform_ ? saved.features : x, rows.count), saved.logits);
+  saved.x = x;
+  if (saved.in_parts && context.keeps_activations()) return;  // backward_input() computes the logits
+  const ConstMatrix all = features(saved, x, rows.count);
+  if (saved.in_parts) return evaluate_parts(engine, context, all, saved);
+  decoder_.forward(engine, all, saved.logits);
+}
+
+void VocabularyHead::evaluate_parts(Engine& engine, const StepContext& context, ConstMatrix features,
+                                    Saved& saved) const {
+  const std::int32_t* const ids = context.batch.targets.get<core::ClassTargets>().data;
+  core::require(ids != nullptr, "vocabulary head: rows in parts need targets");
+  for_parts(features.rows, [&](std::int64_t begin, std::int64_t count) {
+    const Matrix logits = saved.logits.row_range(0, count);
+    const std::optional<VocabularyShare> share = share_of(saved, count);
+    decoder_.forward(engine, features.row_range(begin, count), logits);
+    predict(logits, share, saved.predicted.data + begin);
+    token_loss(logits, ids + begin, 1.0f, false, share, saved.row_losses.data + begin);
+  });
+}
+
+void VocabularyHead::train_parts(Engine& engine, const StepContext& context, ConstMatrix features, Saved& saved,
+                                 Matrix d_features) const {
+  const std::int32_t* const ids = context.batch.targets.get<core::ClassTargets>().data;
+  for_parts(features.rows, [&](std::int64_t begin, std::int64_t count) {
+    const Matrix logits = saved.logits.row_range(0, count);
+    const ConstMatrix rows = features.row_range(begin, count);
+    decoder_.forward(engine, rows, logits);
+    token_loss(logits, ids + begin, saved.scale, true, share_of(saved, count), saved.row_losses.data + begin);
+    decoder_.backward_input(engine, logits, d_features.row_range(begin, count), ops::Write::replace);
+    decoder_.backward_weight(engine, logits, rows);
+  });
 }
 
 std::optional<VocabularyShare> VocabularyHead::vocabulary_share(const SavedActivations& of_micro_batch) const {
+  return share_of(static_cast<const Saved&>(of_micro_batch), of_micro_batch.logits.rows);
+}
+
+std::optional<VocabularyShare> VocabularyHead::share_of(const Saved& saved, std::int64_t rows) const {
   if (!group_.shared()) return std::nullopt;
   return VocabularyShare{group_, first_output_, settings_.outputs,
-                         static_cast<const Saved&>(of_micro_batch).shard_sums};
+                         Tensor<float>(saved.shard_sums.data, shard_sum_rows, rows)};
 }
 
 void VocabularyHead::loss(const LossInput& in) {
-  const std::int32_t* const ids = in.targets<core::ClassTargets>().data;
-  if (in.share == nullptr) {
-    return ops::cross_entropy(in.outputs, ids, in.scale, in.row_losses, in.training ? in.outputs : Matrix());
-  }
-  const auto& [group, first_output, all_outputs, sums] = *in.share;
+  if (in.in_parts) return;  // that of each part
+  const std::optional<VocabularyShare> share = in.share != nullptr ? std::optional(*in.share) : std::nullopt;
+  token_loss(in.outputs, in.targets<core::ClassTargets>().data, in.scale, in.training, share, in.row_losses);
+}
+
+void VocabularyHead::token_loss(Matrix logits, const std::int32_t* ids, float scale, bool training,
+                                const std::optional<VocabularyShare>& share, float* row_losses) {
+  if (!share) return ops::cross_entropy(logits, ids, scale, row_losses, training ? logits : Matrix());
+  const auto& [group, first_output, all_outputs, sums] = *share;
+  const Tensor<float> here = logits.as<float>(), d_here = training ? here : Tensor<float>();
   const Tensor<float> largest = sums.row_range(0, 1), totals = sums.row_range(1, 2);
-  ops::class_shard_maxima(in.logits(), largest.data);
-  group.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_totals(in.logits(), first_output, ids, largest.data, totals, in.d_logits());
-  group.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
-  ops::class_shard_cross_entropy(first_output, ids, in.scale, totals, in.row_losses, in.d_logits());
+  ops::class_shard_maxima(here, largest.data);
+  group.all_reduce(largest, comm::Reduction::maximum);
+  ops::class_shard_totals(here, first_output, ids, largest.data, totals, d_here);
+  group.all_reduce(totals, comm::Reduction::sum);
+  ops::class_shard_cross_entropy(first_output, ids, scale, totals, row_losses, d_here);
 }
 
 void VocabularyHead::predict(SavedActivations& of_micro_batch, std::int32_t* predicted) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
-  if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
-  const Tensor<float> logits = saved.logits.as<float>();
-  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), index = saved.shard_sums.row_range(1, 1);
-  ops::class_shard_maxima(logits, largest.data);
-  group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_arg_max(logits, first_output_, largest.data, index.data);
-  group_.all_reduce({index.data, static_cast<std::size_t>(index.size())}, comm::Reduction::minimum);
+  if (!saved.in_parts) return predict(saved.logits, share_of(saved, saved.logits.rows), predicted);
+  core::copy_on_device(saved.predicted.data, predicted,
+                       static_cast<std::size_t>(saved.predicted.columns) * sizeof(std::int32_t));
+}
+
+void VocabularyHead::predict(Matrix logits, const std::optional<VocabularyShare>& share,
+                             std::int32_t* predicted) const {
+  if (!share) return ops::arg_max(logits, predicted);
+  const Tensor<float> here = logits.as<float>();
+  const Tensor<float> largest = share->sums.row_range(0, 1), index = share->sums.row_range(1, 1);
+  ops::class_shard_maxima(here, largest.data);
+  group_.all_reduce(largest, comm::Reduction::maximum);
+  ops::class_shard_arg_max(here, first_output_, largest.data, index.data);
+  group_.all_reduce(index, comm::Reduction::minimum);
   ops::to_integers(index.data, index.size(), predicted);
 }
 
@@ -139,7 +198,11 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = context.batch.targets.rows;
   const Matrix d_features = transform_ ? saved.d_features : d_x, sum = group_.partial(d_features, rows.count);
-  decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
+  if (saved.in_parts) {
+    train_parts(engine, context, features(saved, saved.x, rows.count), saved, sum);
+  } else {
+    decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
+  }
   group_.sum(sum, d_features);
   if (!transform_) return;
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(rows), d_features,
@@ -151,8 +214,13 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
 
 void VocabularyHead::backward_weight(Engine& engine, const SavedActivations& of_micro_batch, ConstMatrix x) const {
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
-  const std::int64_t rows = saved.logits.rows;
-  decoder_.backward_weight(engine, saved.logits, group_.gather(transform_ ? saved.features : x, rows));
+  const std::int64_t rows = saved.row_losses.columns;
+  if (!saved.in_parts) {
+    const ConstMatrix all = features(saved, x, rows);
+    for_parts(rows, [&](std::int64_t begin, std::int64_t count) {
+      decoder_.backward_weight(engine, saved.logits.row_range(begin, count), all.row_range(begin, count));
+    });
+  }
   if (!transform_) return;
   const NormGradient norm = {saved.d_features,
                              saved.activated,

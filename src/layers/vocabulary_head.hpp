@@ -30,13 +30,15 @@ class VocabularyHead : public Head {
   /// "piece": this rank's rows in a tensor group, otherwise all; "decoded": columns of the decoder. Without a dense
   /// layer there are only logits.
   struct Saved : SavedActivations {
-    Matrix dense;              ///< (piece, decoded): before GELU
-    Matrix activated;          ///< (piece, decoded)
-    Tensor<float> statistics;  ///< (2, piece): mean, rstd
-    Matrix features;           ///< (piece, decoded): what the logits are made of
-    Tensor<float> shard_sums;  ///< (shard_sum_rows, rows): if outputs are shared out
-    Matrix d_features;         ///< (piece, decoded)
-    Matrix d_dense;            ///< (piece, decoded): at the result of the dense layer
+    Matrix dense;                    ///< (piece, decoded): before GELU
+    Matrix activated;                ///< (piece, decoded)
+    Tensor<float> statistics;        ///< (2, piece): mean, rstd
+    Matrix features;                 ///< (piece, decoded): what the logits are made of
+    Tensor<float> shard_sums;        ///< (shard_sum_rows, rows of the logits): if outputs are shared out
+    Tensor<std::int32_t> predicted;  ///< (1, rows): in parts, of an evaluation
+    ConstMatrix x;                   ///< (piece, hidden): in parts, what forward() was given
+    Matrix d_features;               ///< (piece, decoded)
+    Matrix d_dense;                  ///< (piece, decoded): at the result of the dense layer
   };
 
   /// Layers before the decoder.
@@ -46,6 +48,25 @@ class VocabularyHead : public Head {
   };
 
   void allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
+  bool needs_parts(std::int64_t rows) const { return settings_.rows_at_once > 0 && rows > settings_.rows_at_once; }
+  /// Calls visit(first row, rows) for the parts of `rows` rows in order. They depend on the number of rows alone.
+  template <class Visit>
+  void for_parts(std::int64_t rows, const Visit& visit) const;
+  /// What the logits of all rows are made of, on all ranks. Collective.
+  ConstMatrix features(const Saved& saved, ConstMatrix x, std::int64_t rows) const {
+    return group_.gather(transform_ ? saved.features : x, rows);
+  }
+  /// Writes row losses and, if `training`, the gradient of Σ row losses · scale over the logits.
+  static void token_loss(Matrix logits, const std::int32_t* ids, float scale, bool training,
+                         const std::optional<VocabularyShare>& share, float* row_losses);
+  void predict(Matrix logits, const std::optional<VocabularyShare>& share, std::int32_t* predicted) const;
+  /// As vocabulary_share(), with sums of the logits' first rows.
+  std::optional<VocabularyShare> share_of(const Saved& saved, std::int64_t rows) const;
+  /// Row losses and predictions of all rows.
+  void evaluate_parts(Engine& engine, const StepContext& context, ConstMatrix features, Saved& saved) const;
+  /// Row losses, d_features (rows, decoded), and the gradients of the decoder's parameters, which are added.
+  void train_parts(Engine& engine, const StepContext& context, ConstMatrix features, Saved& saved,
+                   Matrix d_features) const;
 
   HeadSettings settings_;
   TensorGroup group_;

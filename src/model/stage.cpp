@@ -148,6 +148,7 @@ void Stage::open(core::Workspace& workspace, const layers::StepContext& context,
   Slot& opened = at(slot);
   opened.selection = {context.batch.targets.rows, context.batch.targets.index};
   opened.sequences = context.batch.sequences;
+  opened.keeps_activations = context.keeps_activations();
   workspace.release(begin);
   allocate_slot(workspace, context.batch.tokens.count, context.keeps_activations(), opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");

@@ -188,8 +188,9 @@ void Pipeline::finish_forward(const ForwardResult& result) {
   const layers::StepContext& pass = context(result.micro_batch);
   if (round_ == Round::look) return loss_->look(result, pass);
   if (round_ == Round::train) {
-    for (const ForwardResult& done : loss_->add(result, pass))
-      events_->result(done.micro_batch, *done.stage, done.slot);
+    for (const ForwardResult& done : loss_->add(result, pass)) {
+      if (!done.stage->computes_loss_in_backward(done.slot)) events_->result(done.micro_batch, *done.stage, done.slot);
+    }
     return;
   }
   if (evaluates_losses_) result.stage->loss(pass, 1.0f, result.slot);
@@ -209,6 +210,7 @@ void Pipeline::backward(Part& own, const Instruction& instruction) {
     layers::Engine engine = engine_of(own);
     own.stage->backward(
         engine, context(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
+    if (own.stage->computes_loss_in_backward(s)) events_->result(m, *own.stage, s);
   }
   note(instruction, begin);
 }

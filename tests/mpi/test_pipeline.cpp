@@ -73,6 +73,8 @@ struct Case {
   model::Trains trains{};
   model::Recomputation recomputation{};
   bool pre_norm = false;
+  std::int64_t rows_at_once = 0;  // of the head
+  bool stores_logits = false;
 };
 
 model::ModelPlan plan_of(const Case& c) {
@@ -80,6 +82,8 @@ model::ModelPlan plan_of(const Case& c) {
   if (c.pre_norm) plan = test::pre_norm(std::move(plan));
   model::set_trains(plan, c.trains);
   plan.recomputation = c.recomputation;
+  plan.head.rows_at_once = c.rows_at_once;
+  plan.head.stores_logits = c.stores_logits;
   return plan;
 }
 
@@ -212,19 +216,28 @@ TEST_CASE("every schedule gives the bits of the whole model") {
                              ScheduleKind::zb_h1, ScheduleKind::forwards_first);
   const int count = GENERATE(1, 3, max_micro_batches);
   const bool inside_blocks = GENERATE(false, true), pre_norm = GENERATE(false, true);
+  const std::int64_t rows_at_once = GENERATE(0, 3);
+  if (rows_at_once > 0 && !head.predicts_tokens) return;
   const int stages = world().size();
-  INFO((inside_blocks ? "cut inside blocks, " : "") << (pre_norm ? "pre-norm, " : "") << train::schedule_name(kind)
-                                                    << ", " << count << " micro-batches, " << stages << " stages");
+  INFO((inside_blocks ? "cut inside blocks, " : "")
+       << (pre_norm ? "pre-norm, " : "") << train::schedule_name(kind) << ", " << count << " micro-batches, " << stages
+       << " stages, " << rows_at_once << " rows of logits at once");
   std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
 
   const auto alone = comm::make_self_communicator();
-  Trainee whole({.head = head, .settings = {.micro_batches = max_micro_batches}, .pre_norm = pre_norm}, *alone);
+  Trainee whole({.head = head,
+                 .settings = {.micro_batches = max_micro_batches},
+                 .pre_norm = pre_norm,
+                 .rows_at_once = rows_at_once,
+                 .stores_logits = true},
+                *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
   Trainee mine({.head = head,
                 .settings = {kind, stages, world().rank(), virtual_stages, max_micro_batches},
                 .inside_blocks = inside_blocks,
-                .pre_norm = pre_norm},
+                .pre_norm = pre_norm,
+                .rows_at_once = rows_at_once},
                world());
   for (int round = 0; round < 2; ++round) {  // gradients add up
     whole.run(batches, count, true);

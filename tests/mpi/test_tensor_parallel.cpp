@@ -57,7 +57,7 @@ Batch make_batch(const std::vector<std::int32_t>& lengths, int masked_every) {
   std::vector<float> values;
   for (const std::int32_t length : lengths) {
     classes.push_back(static_cast<std::int32_t>(random() % 5));
-    values.push_back(0.25f * static_cast<float>(random() % 9));
+    for (std::int64_t o = 0; o < outputs; ++o) values.push_back(0.25f * static_cast<float>(random() % 9));
     for (std::int32_t t = 0; t < length; ++t) {
       if (static_cast<int>(ids.size()) % masked_every == masked_every - 1) {
         masked_rows.push_back(static_cast<std::int32_t>(ids.size()));
@@ -138,7 +138,6 @@ class Part {
     stage_.open(workspace_, context);
     stage_.forward(engine, context);
     stage_.loss(context, 0.5f);
-    const std::vector<float> losses = test::copy_of(stage_.row_losses(), context.batch.targets.rows.count);
     const auto finished = [](std::int64_t) {};
     if (split_) {
       stage_.backward_input(engine, context, workspace_, 0, 0);
@@ -146,7 +145,7 @@ class Part {
     } else {
       stage_.backward(engine, context, workspace_, finished);
     }
-    return losses;
+    return test::copy_of(stage_.row_losses(), context.batch.targets.rows.count);
   }
 
   std::vector<std::int32_t> predict(const layers::StepContext& context) {
@@ -282,6 +281,15 @@ TEST_CASE("a pre-norm model on a tensor group gives the results of one rank") {
   if (world().size() % size != 0) return;
   const auto kind = GENERATE(test::classification_head, test::masked_lm_head);
   check_group(test::pre_norm(plan_of(kind)), size, GENERATE(false, true));
+}
+
+TEST_CASE("logits in parts give the results of one rank on a tensor group") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  model::ModelPlan plan = plan_of(test::masked_lm_head);
+  plan.head.rows_at_once = 3;
+  if (GENERATE(false, true)) plan.head.dense = plan.head.bias = "";
+  check_group(plan, size, GENERATE(false, true));
 }
 
 TEST_CASE("a decoder without layers before it gives the results of one rank on a tensor group") {

@@ -62,6 +62,7 @@ struct LossInput {
   float* row_losses;              ///< (rows): written
   float* scratch;                 ///< (rows, HeadKind::loss_scratch): for intermediate results
   const VocabularyShare* share;   ///< null: one rank has all outputs
+  bool in_parts = false;          ///< the head computes the loss of `outputs`, as in Head::SavedActivations
 
   Tensor<float> logits() const { return outputs.as<float>(); }
   Tensor<float> d_logits() const { return training ? logits() : Tensor<float>(); }  ///< without data if there is none
@@ -174,6 +175,10 @@ struct HeadSettings {
   /// VocabularyHead: type of logits and their gradients if one rank has all outputs; a share of them is fp32.
   DataType logits = DataType::fp32;
   bool pads_logits = false;  ///< VocabularyHead: rows of logits begin at multiples of ops::padded_columns()
+  /// VocabularyHead: more rows than these are computed in parts, whose weight gradients are added in order; 0: no
+  /// limit.
+  std::int64_t rows_at_once = 0;
+  bool stores_logits = false;  ///< VocabularyHead: also if rows are computed in parts, as a distillation reads them
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
   std::string dense = "dense";   ///< the dense layer's; empty: a head of sequences or tokens has none
@@ -206,6 +211,7 @@ struct HeadSettings {
 struct HeadBatch {
   std::int64_t selected = 0;  ///< that the head reads
   std::int64_t tokens = 0, sequences = 0;
+  bool stores_logits = true;  ///< the head keeps the logits of all rows, even if it computes them in parts
 };
 
 class Head {
@@ -215,6 +221,11 @@ class Head {
   /// What forward leaves for loss, backward and results. Each head derives its own. "here": outputs that this rank has.
   struct SavedActivations {
     virtual ~SavedActivations() = default;
+    /// VocabularyHead: no pass stores all logits. `logits` has room for a part of the rows. Forward of an evaluation
+    /// writes row losses and predictions, for which the batch has targets; in training backward_input writes row
+    /// losses, and adds the decoder's gradients.
+    bool in_parts = false;
+    float scale = 1;                ///< of the loss, as apply_loss() was given
     Matrix logits;                  ///< (rows, here); their gradients after the loss in training
     Tensor<float> sequence_logits;  ///< PretrainingHead: (sequences, 2), whereas `logits` are those of masked tokens
     Tensor<float> row_losses;       ///< (1, rows)
@@ -234,7 +245,7 @@ class Head {
   virtual std::optional<VocabularyShare> vocabulary_share(const SavedActivations&) const { return std::nullopt; }
 
   /// The index of each row's largest logit, the first among equals: predicted (rows). After forward(), before any loss
-  /// gradient. Collective over the tensor group.
+  /// gradient; in parts, of an evaluation. Collective over the tensor group.
   virtual void predict(SavedActivations& saved, std::int32_t* predicted) const = 0;
 
   /// d_x (this rank's rows, hidden) is replaced.

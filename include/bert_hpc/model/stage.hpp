@@ -96,9 +96,15 @@ class Stage {
   void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head, whose
-  /// loss it is.
+  /// loss it is. If computes_loss_in_backward(), backward() writes both.
   void loss(const layers::StepContext& context, float scale, int slot = 0, const layers::LossSettings& settings = {}) {
     layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, settings, *at(slot).head);
+  }
+
+  /// Whether the row losses of the micro-batch are written by its backward pass, as the head computes the logits of its
+  /// rows in parts there; else by loss().
+  bool computes_loss_in_backward(int slot = 0) const {
+    return range_.head && at(slot).keeps_activations && at(slot).head->in_parts;
   }
 
   /// Instead of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows of the
@@ -130,7 +136,7 @@ class Stage {
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_send_buffer() const { return next_send_buffer_; }
 
-  // With a head:
+  // With a head, which stores all logits unless ModelPlan::head limits the rows that it computes at once:
   /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
   /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head->logits; }
@@ -150,6 +156,7 @@ class Stage {
   struct Slot {
     layers::RowSelection selection;  // of the last block
     std::int64_t sequences = 0;
+    bool keeps_activations = false;
     Matrix input, d_input;  // (rows, hidden), or of both values of the stream
     Matrix d_output;        // of both values, if the stage hands on a sum; else it is the output's memory
     std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them

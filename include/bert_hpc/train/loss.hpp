@@ -1,5 +1,6 @@
 // Loss of training steps. The pipeline owns it and calls it after each forward pass of the part with the head; it
-// writes row losses and the gradient at the logits, with which the backward pass begins.
+// writes row losses and the gradient at the logits, with which the backward pass begins. A head that computes logits in
+// parts does both in the backward pass (layers::Head::SavedActivations::in_parts).
 #pragma once
 
 #include <cstddef>

@@ -150,6 +150,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
   model::ModelPlan plan =
       model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
   if (trains) {
+    plan.head.stores_logits = input.distills();
     if (input.model.trainable == "lora") {
       model::add_adapters(plan, low_rank_settings(input, config.family), input.model.freeze_layers);
     }
