@@ -162,8 +162,8 @@ std::vector<std::int64_t> Session::balance_of_applied(const model::ModelConfig& 
 
 void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
-  model.emplace(model_request(context_.input, config, trains_), context_.grid, own_coordinates(), pipeline.balance,
-                allocates, memory);
+  model.emplace(model_request(context_.input, config, trains_, context_.on_gpus()), context_.grid, own_coordinates(),
+                pipeline.balance, allocates, memory);
   objectives::require_foldable(output_rules.scales, model->plan.head);
   model->output_rules = output_rules;
 }

@@ -92,14 +92,14 @@ LayerCosts costs_of_token_head(const HeadSettings& settings, const BatchShape& b
   return settings.dense_of_tokens ? costs_of_sequence_head(settings, batch) : costs_of_one_product(settings, batch);
 }
 
-/// With gradients of weights that are computed together with those of inputs.
+/// Costs of schedules that compute gradients of weights together with those of inputs.
 LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchShape& batch) {
   const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
   const auto decoded = static_cast<double>(settings.decoded());
   LayerCosts costs = settings.dense.empty()
                          ? costs_of_products(settings, batch, hidden * outputs, hidden)
                          : costs_of_products(settings, batch, decoded * (hidden + outputs), hidden + 3 * decoded);
-  if (settings.rows_at_once > 0 && !settings.stores_logits) {
+  if (settings.rows_at_once > 0 && !settings.reads_all_logits) {
     const double others = std::max(0.0, batch.logit_positions - static_cast<double>(settings.rows_at_once));
     costs.saved_bytes -= static_cast<double>(core::bytes_of(settings.storage)) * others * outputs;
   }

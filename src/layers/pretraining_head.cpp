@@ -59,7 +59,14 @@ const HeadSettings& settings_of_sequences(const HeadSettings& settings) {
 /// The micro-batch as one of the two heads sees it: with the rows of its part alone.
 core::MicroBatch part_of(const core::MicroBatch& batch, const core::TargetPart& part) {
   core::MicroBatch own = batch;
-  own.targets = {.rows = part.rows, .list = batch.targets.list};  // the targets begin with those of the masked tokens
+  own.targets = {.rows = part.rows};
+  return own;
+}
+
+/// The same with targets, which begin with those of the masked tokens.
+core::MicroBatch masked_part_of(const core::MicroBatch& batch) {
+  core::MicroBatch own = part_of(batch, batch.targets.masked);
+  own.targets.list = batch.targets.list;
   return own;
 }
 
@@ -140,7 +147,7 @@ void PretrainingHead::forward(Engine& engine, const StepContext& context, ConstM
   };
   gather(targets.masked, saved.tokens);
   gather(targets.first, saved.sequences);
-  const core::MicroBatch masked = part_of(context.batch, targets.masked), first = part_of(context.batch, targets.first);
+  const core::MicroBatch masked = masked_part_of(context.batch), first = part_of(context.batch, targets.first);
   tokens_.forward(engine, with_batch(context, masked), saved.tokens.x, *saved.tokens.saved);
   sequences_.forward(engine, with_batch(context, first), saved.sequences.x, *saved.sequences.saved);
 }
@@ -177,7 +184,7 @@ void PretrainingHead::backward_input(Engine& engine, const StepContext& context,
                                      Matrix d_x) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::Targets& targets = context.batch.targets;
-  const core::MicroBatch masked = part_of(context.batch, targets.masked), first = part_of(context.batch, targets.first);
+  const core::MicroBatch masked = masked_part_of(context.batch), first = part_of(context.batch, targets.first);
   saved.tokens.saved->scale = saved.scale;
   tokens_.backward_input(engine, with_batch(context, masked), *saved.tokens.saved, saved.tokens.d_x);
   sequences_.backward_input(engine, with_batch(context, first), *saved.sequences.saved, saved.sequences.d_x);

@@ -68,10 +68,10 @@ void VocabularyHead::allocate_saved(core::Workspace& workspace, const HeadBatch&
   saved.in_parts = needs_parts(rows.selected) && !rows.stores_logits;
   if (transform_) allocate_transform(workspace, rows.selected, saved);
   const std::int64_t stride = settings_.pads_logits ? ops::padded_columns(outputs_) : outputs_;
-  const std::int64_t stored = saved.in_parts ? settings_.rows_at_once : rows.selected;
+  const std::int64_t logit_rows = saved.in_parts ? settings_.rows_at_once : rows.selected;
   saved.logits =
-      workspace.take(stored, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
-  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, stored);
+      workspace.take(logit_rows, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
+  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, logit_rows);
   if (saved.in_parts) saved.predicted = workspace.take<std::int32_t>(1, rows.selected);
   saved.row_losses = workspace.take<float>(1, rows.selected);
 }
@@ -156,7 +156,7 @@ std::optional<VocabularyShare> VocabularyHead::share_of(const Saved& saved, std:
 }
 
 void VocabularyHead::loss(const LossInput& in) {
-  if (in.in_parts) return;  // that of each part
+  if (in.in_parts) return;  // the head computes each part's loss
   const std::optional<VocabularyShare> share = in.share != nullptr ? std::optional(*in.share) : std::nullopt;
   token_loss(in.outputs, in.targets<core::ClassTargets>().data, in.scale, in.training, share, in.row_losses);
 }

@@ -60,9 +60,9 @@ class VocabularyHead : public Head {
   static void token_loss(Matrix logits, const std::int32_t* ids, float scale, bool training,
                          const std::optional<VocabularyShare>& share, float* row_losses);
   void predict(Matrix logits, const std::optional<VocabularyShare>& share, std::int32_t* predicted) const;
-  /// As vocabulary_share(), with sums of the logits' first rows.
+  /// The share of vocabulary_share(), with sums of the first `rows` rows of the logits.
   std::optional<VocabularyShare> share_of(const Saved& saved, std::int64_t rows) const;
-  /// Row losses and predictions of all rows.
+  /// Row losses and predictions of all rows, whichever of them the caller reads.
   void evaluate_parts(Engine& engine, const StepContext& context, ConstMatrix features, Saved& saved) const;
   /// Row losses, d_features (rows, decoded), and the gradients of the decoder's parameters, which are added.
   void train_parts(Engine& engine, const StepContext& context, ConstMatrix features, Saved& saved,

@@ -43,16 +43,6 @@ void require_pretraining_head(const Family& family, const HeadKind& kind) {
                         core::listed(others, "or", false) + '.');
 }
 
-/// Rows whose logits a head over a vocabulary computes at once, so that their memory does not grow with the batch. For
-/// each part the products read and write the decoder's gradient, outputs × hidden floats, beside 6 · rows · outputs ·
-/// hidden operations: at 4 TB/s and 450 TFLOP/s, or 40 GB/s and 250 GFLOP/s, 150 or 8.3 of the rows' number as a share
-/// of the time. The least number of rows limits that to 2%.
-std::int64_t rows_at_once(std::int64_t vocabulary) {
-  const std::int64_t elements = std::int64_t{1} << (core::is_gpu_build() ? 29 : 26);  // 1 GiB in 16 bits; 256 MiB
-  const std::int64_t least = core::is_gpu_build() ? 8192 : 512;
-  return std::max(least, elements / vocabulary / 64 * 64);
-}
-
 }  // namespace
 
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
@@ -68,7 +58,6 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   } else if (kind.predicts_tokens && !family.names.decoder_bias.empty()) {
     plan.head.bias = family.names.decoder_bias;  // in such files that of the decoder, which no other name shares
   }
-  if (kind.predicts_tokens) plan.head.rows_at_once = rows_at_once(plan.head.outputs);
   plan.head_reads_sum = config.outputs_sum;
   plan.storage = plan.head.storage = storage;
   if (plan.head.sequences != nullptr) {
@@ -77,7 +66,18 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
     plan.head.sequences = std::move(sequences);
   }
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
+  limit_logits(plan, core::is_gpu_build());
   return plan;
+}
+
+// For each part the products read and write the decoder's gradient, outputs · hidden floats, beside 6 · rows · outputs
+// · hidden operations. At 4 TB/s and 450 TFLOP/s, or 40 GB/s and 250 GFLOP/s, that takes 150 / rows or 8.3 / rows of
+// the operations' time. Parts of more rows than the limit have at least half as many: at most 4%.
+void limit_logits(ModelPlan& plan, bool on_gpus) {
+  if (!plan.head.kind.predicts_tokens) return;
+  const std::int64_t elements = std::int64_t{1} << (on_gpus ? 29 : 26);  // 1 GiB in 16 bits; 256 MiB in floats
+  const std::int64_t least = on_gpus ? 8192 : 512;
+  plan.head.rows_at_once = std::max(least, elements / plan.head.outputs / 64 * 64);
 }
 
 bool positions_after_padding(const ModelConfig& config) {

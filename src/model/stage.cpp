@@ -227,6 +227,7 @@ void Stage::observe(const layers::Engine& engine, const layers::StepContext& con
 }
 
 void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
+  require_all_logits(slot);
   layers::Head::SavedActivations& saved = *at(slot).head;
   const Tensor<float> logits = saved.logits.as<float>();
   core::require(logits.stride == logits.columns, "stage: gradients of padded logits are not set from outside");
@@ -236,6 +237,7 @@ void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
 }
 
 void Stage::mix_loss(float share, const float* soft_losses, float factor, Tensor<const float> gradient, int slot) {
+  require_all_logits(slot);
   layers::Head::SavedActivations& saved = *at(slot).head;
   ops::add_soft_gradient(factor, gradient, saved.logits);
   ops::mix_losses(share, soft_losses, saved.logits.rows, saved.row_losses.data);

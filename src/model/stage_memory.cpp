@@ -137,8 +137,8 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
     if (training) slot.d_selected = group_.take(workspace, rows, columns, plan_.storage);
     if (training && summed != plan_.storage) slot.d_summed = group_.take(workspace, rows, columns, summed);
   }
-  // Gradients that are computed later than those of inputs need the logits' until then.
-  const bool stores_logits = plan_.head.stores_logits || (training && training_.deferred > 0);
+  // Weight gradients that are computed later than those of inputs read the gradients of all logits.
+  const bool stores_logits = plan_.head.reads_all_logits || (training && training_.deferred > 0);
   head_->allocate_saved(workspace, {rows, tokens, slot.sequences, stores_logits}, *slot.head);
 }
 

@@ -74,7 +74,7 @@ struct Case {
   model::Recomputation recomputation{};
   bool pre_norm = false;
   std::int64_t rows_at_once = 0;  // of the head
-  bool stores_logits = false;
+  bool reads_all_logits = false;
 };
 
 model::ModelPlan plan_of(const Case& c) {
@@ -83,7 +83,7 @@ model::ModelPlan plan_of(const Case& c) {
   model::set_trains(plan, c.trains);
   plan.recomputation = c.recomputation;
   plan.head.rows_at_once = c.rows_at_once;
-  plan.head.stores_logits = c.stores_logits;
+  plan.head.reads_all_logits = c.reads_all_logits;
   return plan;
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("every schedule gives the bits of the whole model") {
                  .settings = {.micro_batches = max_micro_batches},
                  .pre_norm = pre_norm,
                  .rows_at_once = rows_at_once,
-                 .stores_logits = true},
+                 .reads_all_logits = true},
                 *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
   Trainee mine({.head = head,

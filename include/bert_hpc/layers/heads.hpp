@@ -72,7 +72,8 @@ struct LossInput {
   }
 };
 
-/// Writes row losses and, in training, the gradient. Collective over the tensor group if outputs are shared out.
+/// Writes row losses and, in training, the gradient; in parts, those of other outputs than the vocabulary. Collective
+/// over the tensor group if outputs are shared out.
 using LossFunction = void (*)(const LossInput& input);
 
 /// What a loss over a whole step reads: rows of the micro-batches of all replicas, in the order of the step's batch
@@ -178,7 +179,7 @@ struct HeadSettings {
   /// VocabularyHead: more rows than these are computed in parts, whose weight gradients are added in order; 0: no
   /// limit.
   std::int64_t rows_at_once = 0;
-  bool stores_logits = false;  ///< VocabularyHead: also if rows are computed in parts, as a distillation reads them
+  bool reads_all_logits = false;  ///< VocabularyHead: a loss between outputs reads the logits of all rows
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
   std::string dense = "dense";   ///< the dense layer's; empty: a head of sequences or tokens has none
@@ -221,9 +222,9 @@ class Head {
   /// What forward leaves for loss, backward and results. Each head derives its own. "here": outputs that this rank has.
   struct SavedActivations {
     virtual ~SavedActivations() = default;
-    /// VocabularyHead: no pass stores all logits. `logits` has room for a part of the rows. Forward of an evaluation
-    /// writes row losses and predictions, for which the batch has targets; in training backward_input writes row
-    /// losses, and adds the decoder's gradients.
+    /// VocabularyHead: no pass stores all logits; `logits` has memory for a part of the rows. An evaluation's forward
+    /// pass writes row losses and predictions; the batch must have targets. In training backward_input() writes row
+    /// losses and adds the decoder's gradients.
     bool in_parts = false;
     float scale = 1;                ///< of the loss, as apply_loss() was given
     Matrix logits;                  ///< (rows, here); their gradients after the loss in training
@@ -238,7 +239,7 @@ class Head {
   /// The weights of all its products.
   virtual std::vector<LinearWeight> linear_weights() const = 0;
 
-  /// x (this rank's rows, hidden) → saved.logits.
+  /// x (this rank's rows, hidden) → saved.logits; in parts, what `in_parts` says.
   virtual void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const = 0;
 
   /// Vocabulary that a tensor group shares out; none otherwise.
@@ -252,7 +253,8 @@ class Head {
   virtual void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
                               Matrix d_x) const = 0;
 
-  /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
+  /// Adds to the gradients of the head's parameters, in parts without the decoder's; after backward_input. x as in
+  /// forward.
   virtual void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const = 0;
 };
 
@@ -263,7 +265,8 @@ LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});
 
-/// Applies a loss to what forward() has saved of a micro-batch with targets. `settings`: of training steps.
+/// Applies a loss to what forward() has saved of a micro-batch with targets, and keeps the scale for a head that
+/// computes in parts. `settings`: of training steps.
 void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
                 const LossSettings& settings, Head::SavedActivations& saved);
 

@@ -14,6 +14,10 @@ namespace bert_hpc::model {
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                     core::DataType storage = core::DataType::fp32);
 
+/// Limits the rows whose logits a head over a vocabulary computes at once to what this kind of device needs;
+/// make_plan() has done so for this build's.
+void limit_logits(ModelPlan& plan, bool on_gpus);
+
 /// Whether a token of this family's models attends to itself and those before it alone.
 bool is_causal(const ModelConfig& config);
 /// Whether the number of rows in the table of positions depends on the padding token's id, as in RoBERTa.

@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/heads.hpp"
@@ -136,10 +137,14 @@ class Stage {
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_send_buffer() const { return next_send_buffer_; }
 
-  // With a head, which stores all logits unless ModelPlan::head limits the rows that it computes at once:
+  // With a head:
   /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
-  /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs.
-  Matrix logits(int slot = 0) const { return at(slot).head->logits; }
+  /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs. Not of a head that
+  /// computes them in parts.
+  Matrix logits(int slot = 0) const {
+    require_all_logits(slot);
+    return at(slot).head->logits;
+  }
   /// As of layers::Head::SavedActivations.
   Matrix sequence_logits(int slot = 0) const { return Matrix(at(slot).head->sequence_logits); }
   /// As of layers::Head.
@@ -153,6 +158,9 @@ class Stage {
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
 
  private:
+  void require_all_logits(int slot) const {
+    core::require(!at(slot).head->in_parts, "stage: no pass stores the logits of all rows");
+  }
   struct Slot {
     layers::RowSelection selection;  // of the last block
     std::int64_t sequences = 0;

@@ -38,7 +38,7 @@ class Loss {
   /// (PipelineSettings::looks_ahead): the outputs, before add() asks for their gradients.
   virtual void look(const ForwardResult& /*result*/, const layers::StepContext& /*context*/) {}
   /// After each forward pass of a micro-batch with sequences. Returns the micro-batches of the step that have got row
-  /// losses and gradients by this call; valid until the next call.
+  /// losses and gradients by this call, or will have them after their backward pass; valid until the next call.
   virtual std::span<const ForwardResult> add(const ForwardResult& result, const layers::StepContext& context) = 0;
 };
 

@@ -49,8 +49,8 @@ std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settin
 class PipelineEvents {
  public:
   virtual ~PipelineEvents() = default;
-  /// When the slot of the part with the head has its row losses: after the forward pass, with a loss over a whole step
-  /// after the last one, and after the backward pass if that computes them.
+  /// When the slot of the part with the head has its row losses: after the forward pass, or with a loss over a whole
+  /// step after the last one, or after the backward pass if that computes them.
   virtual void result(int micro_batch, model::Stage& stage, int slot) = 0;
   /// During the backward pass of a virtual stage: see model::Stage::backward.
   virtual void finished(int /*virtual_stage*/, std::int64_t /*begin*/) {}

@@ -150,7 +150,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
   model::ModelPlan plan =
       model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
   if (trains) {
-    plan.head.stores_logits = input.distills();
+    plan.head.reads_all_logits = input.distills();
     if (input.model.trainable == "lora") {
       model::add_adapters(plan, low_rank_settings(input, config.family), input.model.freeze_layers);
     }
@@ -166,7 +166,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
   return plan;
 }
 
-ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains) {
+ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains, bool on_gpus) {
   ModelRequest request = applied_model(config, objectives::of(input), precision_of(input));
   request.reproducible = input.run.reproducible;
   request.products = input.run.kernels;
@@ -177,6 +177,7 @@ ModelRequest model_request(const config::Config& input, const model::ModelConfig
                         .looks_ahead = step_loss_of(input).looks_ahead,
                         .shards = shard_settings(input)};
   }
+  model::limit_logits(request.plan, on_gpus);
   return request;
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/engine/model_request.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 
@@ -32,8 +33,10 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
 model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
                          bool trains);
 
-/// The request of this run's model: `trains`, or only applied. Throws as plan_of() and schedule_of().
-ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains);
+/// The request of this run's model: `trains`, or only applied; `on_gpus`: computed on GPUs, if only planned here.
+/// Throws as plan_of() and schedule_of().
+ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains,
+                           bool on_gpus = core::is_gpu_build());
 
 /// Limits that the model sets to its shards; zeros if the model takes its values from the data.
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);

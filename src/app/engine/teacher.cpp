@@ -215,7 +215,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   request.reproducible = input.run.reproducible;
   request.products = input.run.kernels;
   request.attention = input.model.attention;
-  request.plan.head.stores_logits = true;
+  request.plan.head.reads_all_logits = true;
   TeacherPlan plan{.folder = folder,
                    .request = std::move(request),
                    .classifier = std::move(classifier),

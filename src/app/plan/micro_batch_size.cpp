@@ -38,7 +38,8 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
     return balance_by_cost(usual, of, objective.head, is_trained, grid.pipeline, reader.info().mean_length(),
                            mean_rows(input, padding, reader, grid.data, tokens));
   };
-  ModelInstance model(model_request(input, config, trains), grid, coordinates, balance_of(config, trains), false);
+  ModelInstance model(model_request(input, config, trains, context.on_gpus()), grid, coordinates,
+                      balance_of(config, trains), false);
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = padding.rows(reader.info().max_length);

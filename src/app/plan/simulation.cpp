@@ -16,8 +16,10 @@
 #include "app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/config/walltime.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/sample_units.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 
 namespace bert_hpc::app {
@@ -217,6 +219,9 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.grid = grid;
   simulated.kind = schedule_of(input);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
+  model::limit_logits(simulated.model, machine ? machine->gpu : core::is_gpu_build());
+  // Its weight gradients come later than the loss and read all of its gradients (Stage::allocate_slot).
+  if (simulated.kind == train::ScheduleKind::zb_h1 && grid.pipeline > 1) simulated.model.head.reads_all_logits = true;
   simulated.zero = static_cast<int>(input.parallel.zero);
   simulated.state_bytes = ops::bytes_per_parameter(ops::optimizer_kind(input.optimizer.name).states);
   simulated.micro_batches = slowest_replica(plan, input);

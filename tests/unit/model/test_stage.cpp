@@ -113,6 +113,7 @@ class Stages {
     stages_.back().loss(context, 0.5f, slot);
   }
 
+  bool computes_loss_in_backward(int slot) const { return stages_.back().computes_loss_in_backward(slot); }
   /// The sum of the row losses, after the backward pass.
   double loss(const layers::StepContext& context, int slot) const {
     double sum = 0;
@@ -209,7 +210,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   if (form == "pre-norm") plan = test::pre_norm(std::move(plan));
   plan.head.rows_at_once = rows_at_once;
   model::ModelPlan storing = plan;
-  storing.head.stores_logits = true;
+  storing.head.reads_all_logits = true;
   Stages reference(storing, {one}, false),
       staged(plan,
              balance.size() == 1 ? std::vector{one}
@@ -232,6 +233,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   for (int m = 0; m < micro_batches; ++m) staged.forward(context(m), m);
   for (int m = 0; m < micro_batches; ++m) staged.backward(context(m), m);
   for (int m = 0; split && m < micro_batches; ++m) staged.backward_weight(context(m), m);
+  if (rows_at_once > 0) CHECK((staged.computes_loss_in_backward(1) != split));
   for (int m = 0; m < micro_batches; ++m) losses[m] = staged.loss(context(m), m);
   for (int m = 0; m < micro_batches; ++m) CHECK(losses[m] == expected[m]);
   const auto whole = reference.gradients(), mine = staged.gradients();
