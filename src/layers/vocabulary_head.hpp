@@ -36,7 +36,7 @@ class VocabularyHead : public Head {
     Matrix features;                 ///< (piece, decoded): what the logits are made of
     Tensor<float> shard_sums;        ///< (shard_sum_rows, rows of the logits): if outputs are shared out
     Tensor<std::int32_t> predicted;  ///< (1, rows): in parts, of an evaluation
-    ConstMatrix x;                   ///< (piece, hidden): in parts, what forward() was given
+    ConstMatrix x;                   ///< (piece, hidden): input of forward(), which parts read again
     Matrix d_features;               ///< (piece, decoded)
     Matrix d_dense;                  ///< (piece, decoded): at the result of the dense layer
   };

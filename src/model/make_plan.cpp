@@ -70,9 +70,9 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   return plan;
 }
 
-// For each part the products read and write the decoder's gradient, outputs · hidden floats, beside 6 · rows · outputs
-// · hidden operations. At 4 TB/s and 450 TFLOP/s, or 40 GB/s and 250 GFLOP/s, that takes 150 / rows or 8.3 / rows of
-// the operations' time. Parts of more rows than the limit have at least half as many: at most 4%.
+// The products of each part read and write the decoder's gradient, outputs · hidden floats, beside 6 · rows · outputs ·
+// hidden operations. This takes 150 / rows of the operations' time on a GPU with 4 TB/s and 450 TFLOP/s, and 8.3 / rows
+// on a CPU with 40 GB/s and 250 GFLOP/s. Parts have at least half as many rows as the limit, so at most 4%.
 void limit_logits(ModelPlan& plan, bool on_gpus) {
   if (!plan.head.kind.predicts_tokens) return;
   const std::int64_t elements = std::int64_t{1} << (on_gpus ? 29 : 26);  // 1 GiB in 16 bits; 256 MiB in floats

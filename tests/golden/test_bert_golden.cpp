@@ -257,8 +257,8 @@ TEST_CASE("logits, losses and every gradient equal those of Transformers") {
       for (const core::ParameterSlice& slice : trainee.store.slices()) {
         INFO(slice.name);
         const std::vector<double> golden = trainee.numbers("gradient.", slice);
-        // Where the true gradient is zero there is rounding of sums whose terms are of the size of the largest
-        // gradient, 1e-4 of the floor being 1e-7 of it.
+        // A gradient that is truly zero holds the rounding of sums whose terms have the size of the largest gradient:
+        // 1e-4 of the floor is 1e-7 of that.
         const double tolerance = has_zero_gradient(trainee.golden.batch(0), slice.name) ? 1e-4 : 5e-6;
         CHECK(test::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 1e-3 * largest) <
               tolerance);

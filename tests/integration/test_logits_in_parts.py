@@ -28,7 +28,7 @@ class LogitsInParts(LanguageModel):
         self.assertTrue(np.isfinite(expected).all())
         self.start("tensor", 2, parallel={"tensor": 2}, **tables)
         np.testing.assert_allclose(self.numbers("tensor"), expected, rtol=1e-4)
-        self.start("half", precision={"compute": "fp16"}, **tables)  # whose loss is scaled
+        self.start("half", precision={"compute": "fp16"}, **tables)  # the loss is scaled
         np.testing.assert_allclose(self.numbers("half"), expected, rtol=1e-2)
 
         self.start("predicted", run={"mode": "predict"}, model=dict.fromkeys(MODEL) | {"pretrained": "one/model"}, batch=None, optimizer=None,

@@ -72,7 +72,7 @@ struct LossInput {
   }
 };
 
-/// Writes row losses and, in training, the gradient; in parts, those of other outputs than the vocabulary. Collective
+/// Writes row losses and, in training, the gradient. Skips outputs whose loss the head computes in parts. Collective
 /// over the tensor group if outputs are shared out.
 using LossFunction = void (*)(const LossInput& input);
 
@@ -176,8 +176,8 @@ struct HeadSettings {
   /// VocabularyHead: type of logits and their gradients if one rank has all outputs; a share of them is fp32.
   DataType logits = DataType::fp32;
   bool pads_logits = false;  ///< VocabularyHead: rows of logits begin at multiples of ops::padded_columns()
-  /// VocabularyHead: more rows than these are computed in parts, whose weight gradients are added in order; 0: no
-  /// limit.
+  /// VocabularyHead: limit of the rows that one product computes. More rows are computed in parts, and the decoder's
+  /// gradients of the parts are added in order. 0: no limit.
   std::int64_t rows_at_once = 0;
   bool reads_all_logits = false;  ///< VocabularyHead: a loss between outputs reads the logits of all rows
   std::uint32_t site = 0;

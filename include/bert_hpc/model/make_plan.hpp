@@ -14,8 +14,8 @@ namespace bert_hpc::model {
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                     core::DataType storage = core::DataType::fp32);
 
-/// Limits the rows whose logits a head over a vocabulary computes at once to what this kind of device needs;
-/// make_plan() has done so for this build's.
+/// Sets the number of rows whose logits a head over a vocabulary computes at once, on GPUs or on CPUs. make_plan() sets
+/// that of this build.
 void limit_logits(ModelPlan& plan, bool on_gpus);
 
 /// Whether a token of this family's models attends to itself and those before it alone.

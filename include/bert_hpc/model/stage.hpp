@@ -139,8 +139,8 @@ class Stage {
 
   // With a head:
   /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
-  /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs. Not of a head that
-  /// computes them in parts.
+  /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs. Throws Error(internal)
+  /// if the head computes them in parts.
   Matrix logits(int slot = 0) const {
     require_all_logits(slot);
     return at(slot).head->logits;

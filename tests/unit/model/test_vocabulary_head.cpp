@@ -162,11 +162,11 @@ TEST_CASE("logits in parts have the bits of logits that are stored, in less memo
   CHECK(parts.losses == parts.evaluated);
   CHECK(norm(parts.d_x) > 0);
   CHECK(parts.gradients == stored.gradients);
-  // The sums of 9 terms in another order, each of at most 9 roundings.
+  // Sums of 9 terms in two orders differ by at most 9 roundings.
   std::vector<float> difference = whole.gradients;
   for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= parts.gradients[i];
   CHECK(norm(difference) < 9 * core::unit_roundoff(DataType::fp32) * norm(whole.gradients));
   CHECK(norm(whole.gradients) > 0);
-  // Without five of nine rows of logits, padded to 320.
+  // Five of nine rows of logits, padded to 320, have no memory.
   CHECK(stored.bytes - parts.bytes >= 5 * 320 * core::bytes_of(logits) - 128);  // alignment, predictions
 }
