@@ -13,7 +13,7 @@ MOST_WORDS = 40  # of a cell
 # Name → (pattern of a whole comment, most uses, what to write instead).
 HABITS = {
     "begins with Of": (r"^Of\b", 30, "name the thing: \"Number of …\", \"Bytes of …\""),
-    "begins with That, Those, Where, With what": (r"^(That|Those|Where|With what|And does)\b", 9, "begin with a noun or a verb"),
+    "begins with That, Those, Where, With what": (r"^(That|Those|Where|With what|And does)\b", 8, "begin with a noun or a verb"),
     "a question": (r"^(Has|Have|Is|Are|Does|Do|Can|May|Was|Will|Must)\b[^.]*\?", 0, "\"Whether …\" or \"True if …\""),
     "where for if": (r"\bwhere (there|it|they|one|a|an|the|no|none|nothing|any|each|all)\b", 231, "\"if\" or \"when\"; \"where\" is for locations"),
     "those that": (r"\bthose (that|which|of which)\b", 49, "name what they are"),

@@ -220,7 +220,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.kind = schedule_of(input);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   model::limit_logits(simulated.model, machine ? machine->gpu : core::is_gpu_build());
-  // Its weight gradients come later than the loss and read all of its gradients (Stage::allocate_slot).
+  // zb_h1 computes weight gradients later, from the gradients of all logits (Stage::allocate_slot).
   if (simulated.kind == train::ScheduleKind::zb_h1 && grid.pipeline > 1) simulated.model.head.reads_all_logits = true;
   simulated.zero = static_cast<int>(input.parallel.zero);
   simulated.state_bytes = ops::bytes_per_parameter(ops::optimizer_kind(input.optimizer.name).states);
