@@ -12,8 +12,8 @@ step that gives MODEL an output layer; start-up is subtracted, as the time of a 
 evaluation of classification, whose last block computes first tokens alone, as does cls; mean and tokens, whose last block computes all tokens, with the
 same rate times the share of operations that this leaves out. Their times are processor seconds (user and system, of all ranks), which other programs
 on the machine hardly change, and wall seconds. `encode` embeds the first texts of a file with a text a line beside sentence-transformers, which
-computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file, and ONNX Runtime if it is installed: in fp32, and
-ours and ONNX Runtime's also in 8-bit integers (its dynamic quantization, by output, with 7 bits of weights where the processor lacks VNNI); truncated to
+computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file, and ONNX Runtime if it is installed: in fp32,
+ours and sentence-transformers also in bf16, ours and ONNX Runtime's also in 8-bit integers (its dynamic quantization, by output, with 7 bits of weights where the processor lacks VNNI); truncated to
 128 tokens, pooled as MODEL says, from text to embeddings, without start-up, in wall seconds. The best round counts. Cosines are of embeddings whose
 mean over the texts is subtracted, to those of sentence-transformers. Prints Markdown tables. Exit status: 0 measured, 1 a
 program failed.
@@ -32,6 +32,7 @@ import time
 import h5py
 
 TYPES = ("fp32", "fp16", "bf16", "int8")
+COMPUTES = ("fp32", "bf16", "int8")
 
 
 def tables(**sections):
@@ -254,20 +255,25 @@ def measure_encode(program, folder, path, rounds, batch, most):
         return seconds + wall, vectors
 
     by_onnx = onnx_encoders(model, program.folder, program.threads)
+    halved = sentence_transformers.SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.bfloat16})
+    halved.max_seq_length = 128
     for _ in range(rounds):
-        for compute in ("fp32", "int8"):
+        for compute in COMPUTES:
             whole, found[f"ours {compute}"] = ours(compute, texts)
             seconds = (whole - ours(compute, few)[0]) * len(texts) / (len(texts) - len(few))
             best[f"ours {compute}"] = min(best.get(f"ours {compute}", float("inf")), seconds)
         timed("sentence-transformers fp32, sorted", lambda: model.encode(texts, batch_size=batch))
         timed("sentence-transformers fp32, unsorted", lambda: [row for i in range(0, len(texts), batch) for row in model.encode(texts[i:i + batch], batch_size=batch)])
+        timed("sentence-transformers bf16, sorted", lambda: halved.encode(texts, batch_size=batch, convert_to_tensor=True).float().numpy())
         for compute, encode in by_onnx.items():
             timed(f"ONNX Runtime {compute}, sorted", lambda encode=encode: encode(texts, batch))
     print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds\n")
-    print("| | texts/s | ours in fp32 to it | ours in int8 to it | minimum cosine | mean |\n|---|---:|---:|---:|---:|---:|")
+    ratios = " | ".join(f"ours in {compute} to it" for compute in COMPUTES)
+    print(f"| | texts/s | {ratios} | minimum cosine | mean |\n|---|---:|{'---:|' * len(COMPUTES)}---:|---:|")
     for name, seconds in best.items():
         minimum, mean = centred_cosines(found[name], found["sentence-transformers fp32, sorted"])
-        print(f"| {name} | {len(texts) / seconds:,.1f} | {seconds / best['ours fp32']:.2f} | {seconds / best['ours int8']:.2f} | {minimum:.4f} | {mean:.5f} |")
+        ratios = " | ".join(f"{seconds / best[f'ours {compute}']:.2f}" for compute in COMPUTES)
+        print(f"| {name} | {len(texts) / seconds:,.1f} | {ratios} | {minimum:.4f} | {mean:.5f} |")
 
 
 def main():

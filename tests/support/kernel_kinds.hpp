@@ -8,8 +8,8 @@
 
 namespace bert_hpc::test {
 
-/// `all`, or in the entry with kernels for 512-bit vectors the kinds that these vectors change: others are the same as
-/// in the program with the kernels of this processor.
+/// `all`, or in the entries with kernels for 512-bit vectors and tile registers the kinds that these change: others are
+/// the same as in the program with the kernels of this processor.
 inline std::vector<std::string> kinds_under_test(std::vector<std::string> all) {
   if (std::getenv("BERT_HPC_TEST_WIDE_KERNELS") == nullptr) return all;
   std::erase_if(all, [](const std::string& kind) { return kind != "fused" && kind != "native" && kind != "tuned"; });

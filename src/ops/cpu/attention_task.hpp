@@ -25,7 +25,8 @@ struct HeadViewOut {
 /// Floats that may be read and written on both sides of a row of distances.
 inline constexpr std::int64_t distance_margin = 16;
 
-struct AttentionTask {
+/// What all kernels know of a sequence and a head.
+struct AttentionHead {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   std::int64_t real_keys;                ///< the first of the keys; padding after them has weight 0
   bool masked;                           ///< a query attends to some of the keys (ops::AttentionMask), else to all
@@ -40,11 +41,14 @@ struct AttentionTask {
   /// distance_margin floats more on both sides; null: none.
   const float* bias;
   const std::int32_t* position;  ///< (queries): position of each query in its sequence; null if nothing depends on it
+  float* log_sum_exp;            ///< (queries)
+  float* scratch;                ///< scratch_floats() elements, aligned to 64 bytes
+};
+
+struct AttentionTask : AttentionHead {
   HeadView q, k, v;
   HeadPairs q_pairs, k_pairs, v_pairs;  ///< if set, forward does not read q and k, and backward does not read v
   HeadViewOut out;
-  float* log_sum_exp;  ///< (queries)
-  float* scratch;      ///< scratch_floats() elements, aligned to 64 bytes
 };
 
 struct AttentionGradientTask {
@@ -65,6 +69,36 @@ struct AttentionKernels {
   std::int64_t (*scratch_floats)(std::int64_t keys, std::int64_t head_dim);
 };
 
+/// Rows of one head in bf16, as stored: head_dim columns, `stride` elements from row to row.
+struct HeadHalves {
+  const std::uint16_t* data;
+  std::int64_t stride;
+};
+struct HeadHalvesOut {
+  std::uint16_t* data;
+  std::int64_t stride;
+};
+
+/// A task whose operands and results are bf16 in place.
+struct HalvesAttentionTask : AttentionHead {
+  HeadHalves q, k, v;
+  HeadHalvesOut out;
+};
+
+struct HalvesAttentionGradientTask {
+  HalvesAttentionTask forward;  ///< out and log_sum_exp are the results of forward
+  HeadHalves d_out;
+  HeadHalvesOut d_q, d_k, d_v;
+  float* d_bias;  ///< as AttentionGradientTask's
+};
+
+struct HalvesAttentionKernels {
+  const char* instruction_set;
+  void (*forward)(const HalvesAttentionTask& task);
+  void (*backward)(const HalvesAttentionGradientTask& task);
+  std::int64_t (*scratch_floats)(std::int64_t keys, std::int64_t head_dim);  ///< as AttentionKernels'
+};
+
 // One function per compilation of isa/attention_kernels.cpp.
 namespace baseline {
 AttentionKernels attention_kernels();
@@ -77,6 +111,9 @@ AttentionKernels attention_kernels();
 }
 namespace x86_64_v4_bf16 {
 AttentionKernels attention_kernels();
+}
+namespace x86_64_amx {
+HalvesAttentionKernels attention_kernels();  // amx/amx_attention.cpp
 }
 
 }  // namespace bert_hpc::ops::cpu

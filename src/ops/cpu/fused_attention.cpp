@@ -3,13 +3,13 @@
 #include "fused_attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <string>
 
+#include "attention_call.hpp"
 #include "attention_task.hpp"
-#include "bert_hpc/ops/attention_dropout.hpp"
 #include "distance_row.hpp"
+#include "halves_attention.hpp"
 #include "head_tasks.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -24,41 +24,6 @@ AttentionKernels kernels_of([[maybe_unused]] InstructionSet set) {
 #endif
   return baseline::attention_kernels();
 }
-
-/// The common data of the tasks of one call.
-struct Call {
-  const AttentionInputs& in;
-  const AttentionResults& results;
-
-  /// The task except for q, k, v and out.
-  AttentionTask task(std::int64_t sequence, std::int64_t head, float* scratch) const {
-    const std::int64_t first_query = in.queries.offsets[sequence], first_key = in.keys.offsets[sequence];
-    const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
-    const std::uint64_t sample = threshold > 0 ? static_cast<std::uint64_t>(in.dropout.sample[sequence]) : 0;
-    AttentionTask t{};
-    t.queries = in.queries.offsets[sequence + 1] - first_query;
-    t.keys = in.keys.offsets[sequence + 1] - first_key;
-    t.real_keys = in.real_keys != nullptr ? in.real_keys[sequence] : t.keys;
-    const AttentionMask mask = in.mask.within(t.keys);
-    t.masked = mask.is_limited();
-    t.before = mask.before;
-    t.after = mask.after;
-    t.head_dim = in.extents.head_dim;
-    t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
-    t.threshold = threshold;
-    t.drop_scale = attention_dropout_scale(threshold);
-    t.c2 = static_cast<std::uint32_t>(sample);
-    t.c3 = in.dropout.site | (static_cast<std::uint32_t>(sample >> 32) << 16);
-    t.key0 = in.dropout.key0;
-    t.key1 = in.dropout.key1;
-    t.first_row = static_cast<std::uint32_t>((in.extents.first_head + head) << 20);
-    t.position =
-        threshold > 0 || t.masked || in.bias.table.data != nullptr ? in.queries.position + first_query : nullptr;
-    t.log_sum_exp = results.log_sum_exp.row(head) + first_query;
-    t.scratch = scratch;
-    return t;
-  }
-};
 
 template <class T>
 void widen(const Tensor<const T>& from, float* to) {
@@ -141,14 +106,14 @@ class FusedAttention : public Attention {
   }
 
   void forward(const AttentionInputs& in, const AttentionResults& results) override {
-    const Call call{in, results};
     require_operands(in, results, type_);
     const bool pairs = reads_pairs(in.extents, {in.q, in.k});
     for_tasks({"bert_hpc::ops::fused_attention_forward", attention_work(in, 2, 2, 2)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, in.extents));
-                AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::forward);
-                task.bias = bias_of(call, task, head, bias_in(scratch, in.extents));
+                AttentionTask task =
+                    with_operands(in, results, sequence, head, scratch, operands, pairs, Direction::forward);
+                task.bias = bias_of(in, task, head, bias_in(scratch, in.extents));
                 task.out = operands.write(part_of(results.out, in.queries, sequence, in.extents, head));
                 kernels_.forward(task);
                 operands.finish();
@@ -157,19 +122,19 @@ class FusedAttention : public Attention {
 
   void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
-    const Call call{in, results};
     require_operands(in, results, type_);
     require_gradients(d_out, gradients);
     const bool pairs = reads_pairs(in.extents, {in.q, in.k, in.v, d_out});
     for_tasks({"bert_hpc::ops::fused_attention_backward", attention_work(in, 5, 4, 4)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, in.extents));
-                AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::backward);
+                AttentionTask task =
+                    with_operands(in, results, sequence, head, scratch, operands, pairs, Direction::backward);
                 const ConstMatrix out = results.out;
                 const HeadView result = operands.read(part_of(out, in.queries, sequence, in.extents, head));
                 task.out = {const_cast<float*>(result.data), result.stride};  // only read
                 float* const distances = bias_in(scratch, in.extents);
-                task.bias = bias_of(call, task, head, distances);
+                task.bias = bias_of(in, task, head, distances);
                 const DistanceRow sums(distances + DistanceRow::floats(task.keys), task.keys);
                 const bool sums_distances = gradients.d_bias.size() > 0;
                 if (sums_distances) sums.clear();
@@ -201,14 +166,6 @@ class FusedAttention : public Attention {
   float* bias_in(float* scratch, const AttentionExtents& extents) const {
     return scratch + kernels_floats(extents.max_length, extents.head_dim);
   }
-  /// AttentionTask::bias, in this memory.
-  static const float* bias_of(const Call& call, const AttentionTask& task, std::int64_t head, float* memory) {
-    if (call.in.bias.table.data == nullptr) return nullptr;
-    const DistanceRow row(memory, task.keys);
-    row.fill(call.in.bias, head, 1.0f / task.scale);
-    return row.center();
-  }
-
   enum class Direction { forward, backward };
 
   /// Whether all operands have rows of whole pairs, for kernels that multiply pairs.
@@ -217,12 +174,14 @@ class FusedAttention : public Attention {
            std::all_of(operands.begin(), operands.end(), [](const ConstMatrix& x) { return x.stride % 2 == 0; });
   }
 
-  static AttentionTask with_operands(const Call& call, std::int64_t sequence, std::int64_t head, float* scratch,
-                                     Operands& operands, bool pairs, Direction direction) {
-    AttentionTask task = call.task(sequence, head, scratch);
-    const ConstMatrix q = part_of(call.in.q, call.in.queries, sequence, call.in.extents, head);
-    const ConstMatrix k = part_of(call.in.k, call.in.keys, sequence, call.in.extents, head);
-    const ConstMatrix v = part_of(call.in.v, call.in.keys, sequence, call.in.extents, head);
+  static AttentionTask with_operands(const AttentionInputs& in, const AttentionResults& results, std::int64_t sequence,
+                                     std::int64_t head, float* scratch, Operands& operands, bool pairs,
+                                     Direction direction) {
+    AttentionTask task{};
+    static_cast<AttentionHead&>(task) = head_of(in, results, sequence, head, scratch);
+    const ConstMatrix q = part_of(in.q, in.queries, sequence, in.extents, head);
+    const ConstMatrix k = part_of(in.k, in.keys, sequence, in.extents, head);
+    const ConstMatrix v = part_of(in.v, in.keys, sequence, in.extents, head);
     if (pairs) {
       task.q_pairs = pairs_of(q);
       task.k_pairs = pairs_of(k);
@@ -250,6 +209,11 @@ class FusedAttention : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type) {
+#if defined(BERT_HPC_AMX_KERNELS)
+  if (set == InstructionSet::x86_64_amx && type == core::DataType::bf16) {
+    return make_halves_attention(x86_64_amx::attention_kernels());
+  }
+#endif
   return std::make_unique<FusedAttention>(kernels_of(set), type);
 }
 

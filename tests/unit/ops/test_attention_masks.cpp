@@ -57,9 +57,10 @@ bool same_rows(const test::StoredMatrix& a, const test::StoredMatrix& b, std::in
 TEST_CASE("attention on matrices of every type against double") {
   const std::string kind = a_kind();
   const OperandKind of = operands();
-  const std::int64_t head_dim = GENERATE(32, 64, 128);
+  const std::int64_t head_dim = GENERATE(5, 32, 64, 128, 200);
   const float probability = GENERATE(0.0f, 0.1f);
   CAPTURE(kind, of.name(), head_dim, probability);
+  if (core::is_gpu_build() && (head_dim == 5 || head_dim == 200)) return;  // tensor cores compute others alone
   const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200, 512};
   const bool selected = GENERATE(false, true);
   if (selected && (kind == "portable" || head_dim != 64)) return;

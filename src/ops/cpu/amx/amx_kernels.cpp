@@ -5,6 +5,7 @@
 // Bits: an element of C adds, for each 16 words along k, one sum of all their products (tile_registers.hpp), in order
 // of k. They depend on the operands and on how k is divided into blocks, which follows from k alone.
 #include "../isa/tile_steps.hpp"
+#include "row_panels.hpp"
 #include "tile_block.hpp"
 
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
@@ -12,6 +13,10 @@ namespace {
 
 static_assert(tile_columns == block_columns, "a panel of B is two tiles wide");
 static_assert(longest_block % register_words == 0, "whole blocks along k are whole tiles");
+
+/// A panel of B takes 24 KiB, half of the first-level cache: a tile's rows of A stream through the rest. Weight
+/// gradients, whose C is loaded and stored for each block, have the longest blocks.
+constexpr std::int64_t longest_rows = 192;
 
 /// All of a block's terms: C (rows, tile_columns), of which whole tiles are written.
 inline void run_block(std::int64_t rows, const Rows& a, const float* b, std::int64_t k, Begin begin, const float* bias,
@@ -66,35 +71,6 @@ void multiply(const TileJob& job) {
   TileRegisters::release();
 }
 
-/// Panels of block_rows rows, a row's words one after the other, from a matrix stored (length, count).
-template <Source source>
-void pack_rows(const PackJob& job) {
-  using Words = PairWords;
-  const std::int64_t words = (job.length + 1) / 2, whole = job.length / 2;
-  for (std::int64_t begin = 0; begin < job.count; begin += lanes) {
-    const ElementOf<source>* const from = static_cast<const ElementOf<source>*>(job.from) + begin;
-    float* const to = job.to + begin / block_rows * job.panel_stride + begin % block_rows * words;
-    const std::int64_t rows = job.count - begin < lanes ? job.count - begin : lanes;
-    std::int64_t l = 0;
-    for (; rows == lanes && l + lanes <= whole; l += lanes) {
-      Vector square[lanes];
-#pragma GCC unroll 16
-      for (int i = 0; i < lanes; ++i) {
-        square[i] = Words::template down<source>(from + 2 * (l + i) * job.stride, job.stride, 2);
-      }
-      transpose(square);
-#pragma GCC unroll 16
-      for (int i = 0; i < lanes; ++i) store(to + i * words + l, square[i]);
-    }
-    for (; l < words; ++l) {
-      const ElementOf<source>* const pair = from + 2 * l * job.stride;
-      for (std::int64_t r = 0; r < rows; ++r) {
-        to[r * words + l] = Words::template one_down<source>(pair + r, job.stride, job.length - 2 * l);
-      }
-    }
-  }
-}
-
 template <Source source>
 constexpr SourceKernels pair_kernels_of() {
   SourceKernels kernels = kernels_of<PairWords, source>();
@@ -110,6 +86,7 @@ const TileKernels& pair_kernels() {
       block_rows,
       tile_columns,
       PairWords::terms,
+      longest_rows,
       row_block,
       multiply,
       {{}, pair_kernels_of<Source::bf16>(), {}, pair_kernels_of<Source::fp32_as_bf16>(), {}}};

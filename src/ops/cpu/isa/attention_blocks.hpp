@@ -22,6 +22,8 @@ constexpr std::int64_t keys_of_short_rows = 384, queries_of_short_rows = 48;
 /// are loaded and stored.
 struct PartSizes {
   std::int64_t keys, queries;
+  std::int64_t short_queries = queries_of_short_rows;  ///< of blocks that are one part
+  std::int64_t query_unit = tile_rows;                 ///< blocks have a multiple of it, but for the last one
 };
 constexpr PartSizes forward_parts = {1024, 24}, backward_parts = {384, 96};
 constexpr std::int64_t most_queries = 96;  ///< of any block
@@ -34,7 +36,7 @@ constexpr std::int64_t most_backward_keys =
     keys_of_short_rows > backward_parts.keys ? keys_of_short_rows : backward_parts.keys;
 
 constexpr std::int64_t max_queries(const PartSizes& sizes, std::int64_t block_keys) {
-  return block_keys <= keys_of_short_rows ? queries_of_short_rows : sizes.queries;
+  return block_keys <= keys_of_short_rows ? sizes.short_queries : sizes.queries;
 }
 constexpr std::int64_t max_part_keys(const PartSizes& sizes, std::int64_t block_keys) {
   return block_keys <= sizes.keys ? block_keys : sizes.keys;
@@ -80,7 +82,7 @@ struct Layout {
 };
 
 /// The keys that a query attends to (ops::AttentionMask).
-inline IndexRange keys_of_query(const AttentionTask& task, std::int64_t query) {
+inline IndexRange keys_of_query(const AttentionHead& task, std::int64_t query) {
   const std::int64_t real = task.real_keys;
   if (!task.masked) return {0, real};
   const std::int64_t position = task.position[query], first = position - task.before, end = position + task.after + 1;
@@ -89,21 +91,21 @@ inline IndexRange keys_of_query(const AttentionTask& task, std::int64_t query) {
 }
 
 /// Alignment of a block's first key: to panels of the packed operands, and to keys whose dropout is drawn together.
-inline std::int64_t key_alignment(const AttentionTask& task) {
+inline std::int64_t key_alignment(const AttentionHead& task) {
   return task.threshold > 0 ? keys_together : panel;
 }
 
 /// The keys with which the queries [first, last] of a block are combined.
-inline IndexRange keys_of_block(const AttentionTask& task, std::int64_t first, std::int64_t last) {
+inline IndexRange keys_of_block(const AttentionHead& task, std::int64_t first, std::int64_t last) {
   if (!task.masked) return {0, task.keys};
   const std::int64_t alignment = key_alignment(task);
   return {keys_of_query(task, first).begin / alignment * alignment, keys_of_query(task, last).end};
 }
 
 /// Number of keys in a block, at most. A window shows only so many to neighbouring queries.
-inline std::int64_t max_block_keys(const AttentionTask& task, const PartSizes& sizes) {
+inline std::int64_t max_block_keys(const AttentionHead& task, const PartSizes& sizes) {
   const std::int64_t fixed = task.before + std::int64_t{task.after} + key_alignment(task);
-  const bool is_short = fixed + queries_of_short_rows <= keys_of_short_rows;
+  const bool is_short = fixed + sizes.short_queries <= keys_of_short_rows;
   const std::int64_t most = is_short ? keys_of_short_rows : fixed + sizes.queries;
   return most < task.keys ? most : task.keys;
 }
@@ -111,10 +113,10 @@ inline std::int64_t max_block_keys(const AttentionTask& task, const PartSizes& s
 /// Blocks of a task's queries, of similar size.
 struct BlockPlan {
   std::int64_t block_keys, queries, part_keys;
-  BlockPlan(const AttentionTask& task, const PartSizes& sizes)
+  BlockPlan(const AttentionHead& task, const PartSizes& sizes)
       : block_keys(max_block_keys(task, sizes)), part_keys(sizes.keys) {
     const std::int64_t most = max_queries(sizes, block_keys), blocks = (task.queries + most - 1) / most;
-    queries = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, tile_rows);
+    queries = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, sizes.query_unit);
   }
   bool has_parts() const { return block_keys > part_keys; }
 };
@@ -125,7 +127,7 @@ struct Block {
 
   Block() = default;
   /// Fewer queries than planned if they are far from each other and see more keys than a block has.
-  Block(const AttentionTask& task, const BlockPlan& plan, std::int64_t first_query)
+  Block(const AttentionHead& task, const BlockPlan& plan, std::int64_t first_query)
       : first(first_query), rows(task.queries - first < plan.queries ? task.queries - first : plan.queries) {
     IndexRange range = keys_of_block(task, first, first + rows - 1);
     while (range.size() > plan.block_keys) range = keys_of_block(task, first, first + --rows - 1);
@@ -149,7 +151,7 @@ struct Block {
   }
 
   /// The keys of query first + r, counted from first_key.
-  IndexRange keys_of(const AttentionTask& task, std::int64_t r) const {
+  IndexRange keys_of(const AttentionHead& task, std::int64_t r) const {
     const IndexRange range = keys_of_query(task, first + r);
     const auto here = [this](std::int64_t key) { return key < 0 ? 0 : key < keys ? key : keys; };
     return {here(range.begin - first_key), here(range.end - first_key)};
@@ -158,7 +160,7 @@ struct Block {
 
 /// Writes the keys that each query of a part sees to ranges (rows), and returns ranges. Without a mask it writes
 /// nothing and returns null.
-inline const IndexRange* seen_keys(const AttentionTask& task, const Block& part, IndexRange* ranges) {
+inline const IndexRange* seen_keys(const AttentionHead& task, const Block& part, IndexRange* ranges) {
   if (!task.masked) return nullptr;
   for (std::int64_t r = 0; r < part.rows; ++r) ranges[r] = part.keys_of(task, r);
   return ranges;

@@ -61,7 +61,7 @@ inline void order_keys(const std::uint16_t* blocks, std::uint8_t* keys) {
 
 /// Dropout values of query rows [first, first + rows) against keys [first_key, first_key + keys), where first_key is a
 /// multiple of keys_together: bits[r][0 … bits_stride(keys)).
-void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::int64_t first_key,
+void draw_bits(const AttentionHead& task, std::int64_t first, std::int64_t rows, std::int64_t first_key,
                std::int64_t keys, std::uint8_t* bits) {
   constexpr std::int64_t most = 256;
   std::uint32_t block_of[most], row_of[most];

@@ -50,7 +50,7 @@ inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_
 }
 
 /// Panels of rows, transposed: to[p][c][r] = from[p · panel + r][c]; rows past the end count as zero.
-void pack_transposed(HeadView from, std::int64_t rows, std::int64_t columns, float* to) {
+[[maybe_unused]] void pack_transposed(HeadView from, std::int64_t rows, std::int64_t columns, float* to) {
   const std::int64_t whole = columns / 8 * 8;
   for (std::int64_t first = 0; first < rows; first += panel, to += panel * columns) {
     for (std::int64_t r = first; r < first + panel && r < round_up(rows, lanes); r += 8) {
@@ -67,9 +67,9 @@ void pack_transposed(HeadView from, std::int64_t rows, std::int64_t columns, flo
 
 /// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on; B is packed by pack_heads() from rows of the same
 /// type. `needed`: Product::needed_columns.
-void multiply_heads(HeadView a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
-                    std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row,
-                    const IndexRange* needed) {
+[[maybe_unused]] void multiply_heads(HeadView a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first,
+                                     std::int64_t rows, std::int64_t columns, std::int64_t head_dim, const float* b,
+                                     float* c, std::int64_t c_row, const IndexRange* needed) {
 #if defined(BERT_HPC_PAIR_KERNELS)
   if (a_pairs.data != nullptr) {
     const std::int64_t words = head_dim / 2;
@@ -82,7 +82,7 @@ void multiply_heads(HeadView a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t
                            c, c_row, nullptr, needed});
 }
 
-void pack_heads(HeadView from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {
+[[maybe_unused]] void pack_heads(HeadView from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {
   if (pairs.data != nullptr) {
     pack_transposed({pairs.data, pairs.stride}, rows, head_dim / 2, to);
   } else {
@@ -96,7 +96,7 @@ struct Panels {
   std::int64_t row, next_panel;
 };
 
-Panels panels_of(HeadView from, std::int64_t rows, std::int64_t columns, bool pack, float* to) {
+[[maybe_unused]] Panels panels_of(HeadView from, std::int64_t rows, std::int64_t columns, bool pack, float* to) {
   if (!pack) return {from.data, from.stride, panel};
   for (std::int64_t first = 0; first < columns; first += panel) {
     float* out = to + first / panel * rows * panel;

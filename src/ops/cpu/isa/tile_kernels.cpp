@@ -52,6 +52,7 @@ const TileKernels& tile_kernels() {
       tile_rows,
       tile_columns,
       FloatWords::terms,
+      longest_block,
       row_block,
       multiply<FloatWords>,
       {kernels_of<FloatWords, Source::fp32>(), kernels_of<FloatWords, Source::bf16>(),
@@ -67,6 +68,7 @@ const TileKernels& pair_kernels() {
       tile_rows,
       tile_columns,
       PairWords::terms,
+      longest_block,
       row_block,
       multiply<PairWords>,
       {{}, kernels_of<PairWords, Source::bf16>(), {}, kernels_of<PairWords, Source::fp32_as_bf16>(), {}}};
