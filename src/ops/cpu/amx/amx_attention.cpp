@@ -155,7 +155,8 @@ void forward(const HalvesAttentionTask& task) {
         if (task.bias != nullptr) add_bias(task, part, first + r, row);
         const float before = softmax_row(task, part.keys_of(task, r), keys, row, bits + r * bits_stride(keys), sums[r]);
         if (!begins) scale_row(before, d, out + r * layout.out_row);
-        round_row(row, keys, probabilities + r * layout.probability_row);
+        clear_to_whole_tiles(keys, row);
+        round_row(keys, row, probabilities + r * layout.probability_row);
       }
       const TileProduct product{rows,
                                 d,
@@ -169,11 +170,7 @@ void forward(const HalvesAttentionTask& task) {
                                 layout.out_row,
                                 nullptr,
                                 seen};
-      if (begins) {
-        multiply<false>(product);
-      } else {
-        multiply<true>(product);
-      }
+      multiply_into(begins, product);
     });
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = out + r * layout.out_row;
@@ -197,8 +194,12 @@ void backward(const HalvesAttentionGradientTask& gradient) {
   float *const d_queries = at + layout.d_queries, *const d_rounded = at + layout.d_scores_rounded;
   float *const d_keys = at + layout.d_keys, *const d_values = at + layout.d_values;
   std::uint8_t* const bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
-  set_zero(d_keys, round_up(d, block_columns) * layout.d_key_row);
-  set_zero(d_values, round_up(d, block_columns) * layout.d_key_row);
+  // The first block writes the gradients of its keys. If these are not all, sums begin with zeros.
+  const bool first_writes = task.queries > 0 && Block(task, plan, 0).keys == task.keys;
+  if (!first_writes) {
+    set_zero(d_keys, round_up(d, block_columns) * layout.d_key_row);
+    set_zero(d_values, round_up(d, block_columns) * layout.d_key_row);
+  }
   if (task.queries > 0) {
     pack_transposed_rows(task.k, task.keys, d, at + layout.keys_transposed);
     pack_transposed_rows(task.v, task.keys, d, at + layout.values_transposed);
@@ -219,7 +220,7 @@ void backward(const HalvesAttentionGradientTask& gradient) {
       diagonals[r] = dot(block_d_out.data + r * block_d_out.stride, task.out.data + (first + r) * task.out.stride, d);
     }
     block.for_parts(plan, [&](const Block& part) {
-      const std::int64_t keys = part.keys;
+      const std::int64_t keys = part.keys, whole_keys = round_up(keys, block_columns);
       const IndexRange* const seen = seen_keys(task, part, key_ranges);
       TileProduct score_product{rows,
                                 keys,
@@ -244,11 +245,13 @@ void backward(const HalvesAttentionGradientTask& gradient) {
         gradient_row(task, part.keys_of(task, r), keys, task.log_sum_exp[first + r], diagonals[r], row, d_row,
                      bits + r * bits_stride(keys));
         if (gradient.d_bias != nullptr) add_distances(task, part, first + r, d_row, gradient.d_bias);
-        round_row(d_row, keys, d_rounded + r * layout.d_score_row);
+        clear_to_whole_tiles(keys, row);
+        clear_to_whole_tiles(keys, d_row);
+        round_row(keys, d_row, d_rounded + r * layout.d_score_row);
       }
       for (std::int64_t r = rows; r < whole_rows; ++r) {
-        set_zero(scores + r * layout.score_row, keys);
-        set_zero(d_scores + r * layout.score_row, keys);
+        set_zero(scores + r * layout.score_row, whole_keys);
+        set_zero(d_scores + r * layout.score_row, whole_keys);
       }
       const TileProduct query_product{rows,
                                       d,
@@ -262,14 +265,10 @@ void backward(const HalvesAttentionGradientTask& gradient) {
                                       layout.d_query_row,
                                       nullptr,
                                       seen};
-      if (part.first_key == block.first_key) {
-        multiply<false>(query_product);
-      } else {
-        multiply<true>(query_product);
-      }
-      pack_rows_as_terms<Source::fp32_as_bf16>(scores, layout.score_row, whole_rows, keys,
+      multiply_into(part.first_key == block.first_key, query_product);
+      pack_rows_as_terms<Source::fp32_as_bf16>(scores, layout.score_row, whole_rows, whole_keys,
                                                at + layout.probabilities_packed);
-      pack_rows_as_terms<Source::fp32_as_bf16>(d_scores, layout.score_row, whole_rows, keys,
+      pack_rows_as_terms<Source::fp32_as_bf16>(d_scores, layout.score_row, whole_rows, whole_keys,
                                                at + layout.d_scores_packed);
       TileProduct key_product{d,
                               keys,
@@ -281,11 +280,11 @@ void backward(const HalvesAttentionGradientTask& gradient) {
                               panel_words(whole_rows / 2),
                               d_keys + part.first_key,
                               layout.d_key_row};
-      multiply<true>(key_product);
+      multiply_into(first == 0 && first_writes, key_product);
       key_product.a = at + layout.d_out_transposed;
       key_product.b = at + layout.probabilities_packed;
       key_product.c = d_values + part.first_key;
-      multiply<true>(key_product);
+      multiply_into(first == 0 && first_writes, key_product);
     });
     for (std::int64_t r = 0; r < rows; ++r) {
       store_halves(d_queries + r * layout.d_query_row, d, gradient.d_q.data + (first + r) * gradient.d_q.stride);

@@ -63,6 +63,15 @@ void multiply(const TileProduct& p) {
   }
 }
 
+/// C = A·B for the first product of C, else C += A·B.
+inline void multiply_into(bool first, const TileProduct& product) {
+  if (first) {
+    multiply<false>(product);
+  } else {
+    multiply<true>(product);
+  }
+}
+
 void set_zero(float* data, std::int64_t count) {
   __builtin_memset(data, 0, static_cast<std::size_t>(count) * sizeof(float));
 }
@@ -97,10 +106,14 @@ void copy_whole_rows(HeadHalves x, std::int64_t rows, std::int64_t head_dim, flo
   set_zero(to + rows * words, (all - rows) * words);
 }
 
-/// A = rows of scores rounded to bf16: terms are the keys.
-void round_row(const float* row, std::int64_t keys, float* to) {
-  copy_rows<PairWords, Source::fp32_as_bf16>({row, 0, keys, 1, to, 0});
-  for (std::int64_t word = (keys + 1) / 2; word < words_of(keys); ++word) to[word] = 0.0f;
+/// Zeros behind the vector of a row's last key, up to whole tiles.
+void clear_to_whole_tiles(std::int64_t keys, float* row) {
+  for (std::int64_t key = round_up(keys, lanes); key < 2 * words_of(keys); key += lanes) store(row + key, Vector{});
+}
+
+/// A = a row of scores of whole tiles rounded to bf16: terms are the keys.
+void round_row(std::int64_t keys, const float* row, float* to) {
+  copy_rows<PairWords, Source::fp32_as_bf16>({row, 0, 2 * words_of(keys), 1, to, 0});
 }
 
 /// A = Xᵀ for the whole rows that copy_whole_rows() made: terms are the rows.

@@ -95,10 +95,12 @@ void pack_columns_transposed(const PackJob& job) {
       const std::int64_t rows = job.count - begin - half;
       const ElementOf<source>* from = static_cast<const ElementOf<source>*>(job.from) + (begin + half) * job.stride;
       std::int64_t l = 0;
-      for (; rows >= lanes && l + lanes <= whole; l += lanes) {
+      for (; rows > 0 && l + lanes <= whole; l += lanes) {
         Vector square[lanes];
 #pragma GCC unroll 16
-        for (int i = 0; i < lanes; ++i) square[i] = Words::template along<source>(from + i * job.stride + l * terms);
+        for (int i = 0; i < lanes; ++i) {
+          square[i] = i < rows ? Words::template along<source>(from + i * job.stride + l * terms) : Vector{};
+        }
         transpose(square);
 #pragma GCC unroll 16
         for (int i = 0; i < lanes; ++i) store(packed + (l + i) * tile_columns + half, square[i]);
