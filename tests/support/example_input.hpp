@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
+#include "support/tests_directory.hpp"
 
 namespace bert_hpc::test {
 
@@ -18,7 +19,7 @@ struct KeyLine {
 };
 
 inline std::string example_input(const std::string& program) {
-  return std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/example_" + program + ".toml";
+  return tests_directory().string() + "/../input/example_" + program + ".toml";
 }
 
 inline std::vector<KeyLine> key_lines(const std::string& path) {
@@ -41,8 +42,7 @@ inline std::vector<KeyLine> key_lines(const std::string& path) {
 /// The keys of "## `program`" in input/README.md as "table.key": the names in backquotes of the first column under each
 /// "### `[table]`".
 inline std::set<std::string> manual_keys(const std::string& program) {
-  std::istringstream file(
-      bert_hpc::config::read_input_text(std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/README.md"));
+  std::istringstream file(bert_hpc::config::read_input_text(tests_directory().string() + "/../input/README.md"));
   std::set<std::string> keys;
   std::string line, table;
   bool inside = false;

@@ -13,6 +13,7 @@
 
 #include "bert_hpc/tokenize/tokenizer_folder.hpp"
 #include "support/temporary_file.hpp"
+#include "support/tests_directory.hpp"
 
 namespace bert_hpc::test {
 
@@ -21,7 +22,7 @@ class TokenizerGolden {
   using Ids = std::vector<std::int32_t>;
 
   explicit TokenizerGolden(const std::string& name) {
-    std::ifstream stream(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/" + name);
+    std::ifstream stream(tests_directory() / "golden/tokenizer" / name);
     file_ = nlohmann::json::parse(stream);
   }
   const nlohmann::json& file() const { return file_; }

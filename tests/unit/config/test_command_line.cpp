@@ -7,6 +7,7 @@
 
 #include "bert_hpc/config/example_input.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::config;
 using bert_hpc::core::Error;
@@ -87,7 +88,7 @@ TEST_CASE("help names the folder of manuals where it is known") {
 
 TEST_CASE("the example inputs in the program are the files") {
   for (const char* name : {"bert_hpc", "bert_hpc_prep"}) {
-    const std::string path = std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/example_" + name + ".toml";
+    const std::string path = bert_hpc::test::tests_directory().string() + "/../input/example_" + name + ".toml";
     std::ifstream file(path);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     INFO(path);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
+#include "support/tests_directory.hpp"
 
 using bert_hpc::config::MachineFile;
 using bert_hpc::config::parse_machine;
@@ -72,7 +73,7 @@ TEST_CASE("a machine that is not complete or not understood is refused") {
 }
 
 TEST_CASE("the descriptions of machines that come with the program are complete") {
-  const std::string folder = BERT_HPC_TESTS_DIRECTORY "/../input/";
+  const std::string folder = (bert_hpc::test::tests_directory() / "../input/").string();
   for (const char* const gpu : {"machine_h100_node.toml", "machine_h200_node.toml"}) {
     for (const char* const compute : bert_hpc::config::machine_precisions) {
       const auto machine = parse_machine(folder + gpu, compute);

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
@@ -15,7 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 Hdf5File open_hostile(const std::string& name) {
-  const auto folder = std::filesystem::path(BERT_HPC_TESTS_DIRECTORY) / "unit/io/hostile";
+  const auto folder = bert_hpc::test::tests_directory() / "unit/io/hostile";
   return Hdf5File::open_read((folder / name).string(), ExitCode::data);
 }
 

@@ -6,6 +6,7 @@
 
 #include "../src/prep/readers/class_names.hpp"
 #include "read_rows.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::prep;
 using bert_hpc::core::Error;
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string folder = BERT_HPC_TESTS_DIRECTORY "/golden/parquet/";
+const std::string folder = (bert_hpc::test::tests_directory() / "golden/parquet/").string();
 
 bool reads_parquet() {
   return find_text_format("parquet")->lacks.empty();

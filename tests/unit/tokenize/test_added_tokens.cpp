@@ -9,6 +9,7 @@
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "support/counted_heap.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::tokenize;
 using Catch::Matchers::ContainsSubstring;
@@ -17,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 json golden(const std::string& name) {
-  std::ifstream stream(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/" + name);
+  std::ifstream stream(bert_hpc::test::tests_directory() / "golden/tokenizer" / name);
   return json::parse(stream);
 }
 

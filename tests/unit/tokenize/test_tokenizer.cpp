@@ -9,13 +9,14 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "support/counted_heap.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::tokenize;
 
 namespace {
 
 nlohmann::json golden(const std::string& name) {
-  std::ifstream stream(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/" + name);
+  std::ifstream stream(bert_hpc::test::tests_directory() / "golden/tokenizer" / name);
   return nlohmann::json::parse(stream);
 }
 

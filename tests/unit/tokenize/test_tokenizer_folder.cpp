@@ -13,6 +13,7 @@
 #include "bert_hpc/core/text_file.hpp"
 #include "support/memory_taken.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc;
 using namespace bert_hpc::tokenize;
@@ -40,8 +41,8 @@ namespace {
 
 /// A folder with tokenizer.json and other files that a test writes.
 struct SavedFolder : test::TemporaryDirectory {
-  nlohmann::json document = nlohmann::json::parse(
-      core::read_text_file(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/tokenizer_cased.json", 1 << 20));
+  nlohmann::json document = nlohmann::json::parse(core::read_text_file(
+      (bert_hpc::test::tests_directory() / "golden/tokenizer/tokenizer_cased.json").string(), 1 << 20));
   std::vector<std::string> pieces{document["model"]["vocab"].size()};
 
   SavedFolder() {

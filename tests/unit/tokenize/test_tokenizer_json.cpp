@@ -11,6 +11,7 @@
 #include "bert_hpc/core/text_file.hpp"
 #include "support/memory_taken.hpp"
 #include "support/temporary_file.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::tokenize;
 using bert_hpc::core::Error;
@@ -22,7 +23,7 @@ using nlohmann::json;
 namespace {
 
 std::string golden(const std::string& form) {
-  return BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/tokenizer_" + form + ".json";
+  return (bert_hpc::test::tests_directory() / ("golden/tokenizer/tokenizer_" + form + ".json")).string();
 }
 
 std::string text_of(const std::string& path) {

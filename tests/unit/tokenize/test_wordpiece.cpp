@@ -6,6 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc::tokenize;
 using bert_hpc::core::Error;
@@ -36,7 +37,7 @@ std::vector<std::int32_t> encode(const Vocabulary& vocabulary, std::string_view 
 }  // namespace
 
 TEST_CASE("ids equal those of Transformers on hostile strings") {
-  std::ifstream stream(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/ids.json");
+  std::ifstream stream(bert_hpc::test::tests_directory() / "golden/tokenizer/ids.json");
   const nlohmann::json golden = nlohmann::json::parse(stream);
   const Vocabulary vocabulary(golden["vocabulary"].get<std::vector<std::string>>(), "ids.json");
   const std::pair<const char*, TextForm> forms[] = {{"uncased", uncased},

@@ -1,0 +1,13 @@
+// Alone knows the checkout's path, so that all other sources compile to the same in every folder (ccache).
+#include "support/tests_directory.hpp"
+
+#include <cstdlib>
+
+namespace bert_hpc::test {
+
+std::filesystem::path tests_directory() {
+  const char* const packed = std::getenv("BERT_HPC_TESTS_DIRECTORY");
+  return packed != nullptr ? packed : BERT_HPC_TESTS_DIRECTORY;
+}
+
+}  // namespace bert_hpc::test
