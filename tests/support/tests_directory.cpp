@@ -1,4 +1,4 @@
-// Alone knows the checkout's path, so that all other sources compile to the same in every folder (ccache).
+// Alone knows the path of the checkout, which compiler caches would otherwise see in the options of all sources.
 #include "support/tests_directory.hpp"
 
 #include <cstdlib>
