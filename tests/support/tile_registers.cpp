@@ -1,5 +1,5 @@
-// Replaces src/ops/cpu/instruction_set.cpp in the program that tests products in tile registers, which
-// tests/CMakeLists.txt compiles with registers that C++ emulates.
+// Replaces src/ops/cpu/instruction_set.cpp in the program that tests products and attention in tile registers,
+// which tests/CMakeLists.txt compiles with registers that C++ emulates.
 #include <cstdio>
 #include <cstdlib>
 

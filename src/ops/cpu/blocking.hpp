@@ -50,7 +50,7 @@ inline Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int
                             bool a_transposed, bool rounds) {
   const std::int64_t longest = longest_step_of(kernels, rounds);
   Blocking b;
-  const std::int64_t longest_k = a_transposed ? longest_block : kernels.longest_rows;
+  const std::int64_t longest_k = a_transposed ? longest_block : kernels.longest_in_place;
   b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_k)), 16));
   // An A that is read in place needs no steps over m; k is split only if a panel of B would be too tall.
   b.k_step = a_transposed ? b.k_block : k <= longest ? k : longest / b.k_block * b.k_block;

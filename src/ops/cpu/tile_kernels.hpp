@@ -93,10 +93,10 @@ struct SourceKernels {
 
 struct TileKernels {
   const char* name;
-  std::int64_t rows, columns;  ///< of a tile
-  std::int64_t terms;          ///< per word
-  std::int64_t longest_rows;   ///< words along k of a block whose A is read in place, at most longest_block
-  std::int64_t row_block;      ///< words of A's rows per pass over B: they fit into the second-level cache
+  std::int64_t rows, columns;     ///< of a tile
+  std::int64_t terms;             ///< per word
+  std::int64_t longest_in_place;  ///< words along k of a block whose A is read in place, at most longest_block
+  std::int64_t row_block;         ///< words of A's rows per pass over B: they fit into the second-level cache
   std::int64_t words(std::int64_t length) const { return (length + terms - 1) / terms; }
   /// Words from one packed panel of A to the next; stores of whole vectors extend past the end of its last row.
   std::int64_t row_panel_words(std::int64_t word_rows) const { return (rows * word_rows + 31) / 16 * 16; }

@@ -22,7 +22,7 @@ namespace {
 /// Blocks of whole rows of tiles; otherwise as for vectors.
 constexpr PartSizes forward_sizes = {1024, 64, 64, block_rows}, backward_sizes = {384, 96, 64, block_rows};
 static_assert(forward_sizes.queries <= most_queries && backward_sizes.queries <= most_queries);
-static_assert(backward_sizes.keys <= most_backward_keys);
+static_assert(forward_sizes.short_queries <= most_queries && backward_sizes.short_queries <= most_queries);
 
 float dot(const std::uint16_t* a, const std::uint16_t* b, std::int64_t count) {
   using Stored = Reader<Source::bf16>;
@@ -34,20 +34,6 @@ float dot(const std::uint16_t* a, const std::uint16_t* b, std::int64_t count) {
   return total;
 }
 
-/// Takes pieces of a task's scratch, in floats.
-class Pieces {
- public:
-  std::int64_t take(std::int64_t floats) {
-    const std::int64_t begin = used_;
-    used_ += round_up(floats, 16);
-    return begin;
-  }
-  std::int64_t used() const { return used_; }
-
- private:
-  std::int64_t used_ = 0;
-};
-
 /// Scratch of the forward pass.
 struct ForwardLayout {
   std::int64_t score_row, probability_row, out_row;  // strides
@@ -58,7 +44,7 @@ struct ForwardLayout {
     const std::int64_t columns = round_up(head_dim, block_columns), words = words_of(head_dim);
     Pieces pieces;
     score_row = score_stride(part);
-    probability_row = odd_lines(words_of(part));
+    probability_row = score_stride(words_of(part));
     out_row = columns + 16;
     keys = pieces.take(round_up(all_keys, block_columns) * words);
     values = pieces.take(columns * words_of(all_keys));
@@ -84,7 +70,7 @@ struct BackwardLayout {
     const std::int64_t key_columns = round_up(all_keys, block_columns), part_columns = round_up(part, block_columns);
     Pieces pieces;
     score_row = score_stride(part);
-    d_score_row = odd_lines(words_of(part));
+    d_score_row = score_stride(words_of(part));
     d_query_row = columns + 16;
     d_key_row = score_stride(key_columns);
     keys_transposed = pieces.take(key_columns * words);
@@ -124,6 +110,23 @@ HeadHalves from_row(HeadHalves x, std::int64_t row) {
   return {x.data + row * x.stride, x.stride};
 }
 
+/// C (queries of the part, head_dim) = A·B: A has rounded scores of its keys, B the packed rows of all keys.
+TileProduct over_keys(const AttentionHead& task, const Block& part, const IndexRange* seen, const float* a,
+                      std::int64_t a_row, const float* b, float* c, std::int64_t c_row) {
+  return {part.rows,
+          task.head_dim,
+          words_of(part.keys),
+          a,
+          a_row,
+          block_rows * a_row,
+          b + part.first_key / 2 * block_columns,
+          panel_words(words_of(task.keys)),
+          c,
+          c_row,
+          nullptr,
+          seen};
+}
+
 void forward(const HalvesAttentionTask& task) {
   if (task.queries == 0) return;
   const BlockPlan plan(task, forward_sizes);
@@ -158,19 +161,8 @@ void forward(const HalvesAttentionTask& task) {
         clear_to_whole_tiles(keys, row);
         round_row(keys, row, probabilities + r * layout.probability_row);
       }
-      const TileProduct product{rows,
-                                d,
-                                words_of(keys),
-                                probabilities,
-                                layout.probability_row,
-                                block_rows * layout.probability_row,
-                                at + layout.values + part.first_key / 2 * block_columns,
-                                panel_words(words_of(task.keys)),
-                                out,
-                                layout.out_row,
-                                nullptr,
-                                seen};
-      multiply_into(begins, product);
+      multiply_into(begins, over_keys(task, part, seen, probabilities, layout.probability_row, at + layout.values, out,
+                                      layout.out_row));
     });
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = out + r * layout.out_row;
@@ -253,19 +245,8 @@ void backward(const HalvesAttentionGradientTask& gradient) {
         set_zero(scores + r * layout.score_row, whole_keys);
         set_zero(d_scores + r * layout.score_row, whole_keys);
       }
-      const TileProduct query_product{rows,
-                                      d,
-                                      words_of(keys),
-                                      d_rounded,
-                                      layout.d_score_row,
-                                      block_rows * layout.d_score_row,
-                                      at + layout.keys + part.first_key / 2 * block_columns,
-                                      panel_words(words_of(task.keys)),
-                                      d_queries,
-                                      layout.d_query_row,
-                                      nullptr,
-                                      seen};
-      multiply_into(part.first_key == block.first_key, query_product);
+      multiply_into(part.first_key == block.first_key, over_keys(task, part, seen, d_rounded, layout.d_score_row,
+                                                                 at + layout.keys, d_queries, layout.d_query_row));
       pack_rows_as_terms<Source::fp32_as_bf16>(scores, layout.score_row, whole_rows, whole_keys,
                                                at + layout.probabilities_packed);
       pack_rows_as_terms<Source::fp32_as_bf16>(d_scores, layout.score_row, whole_rows, whole_keys,

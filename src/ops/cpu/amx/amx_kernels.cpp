@@ -16,7 +16,7 @@ static_assert(longest_block % register_words == 0, "whole blocks along k are who
 
 /// A panel of B takes 24 KiB, half of the first-level cache: a tile's rows of A stream through the rest. Weight
 /// gradients, whose C is loaded and stored for each block, have the longest blocks.
-constexpr std::int64_t longest_rows = 192;
+constexpr std::int64_t longest_in_place = 192;
 
 /// All of a block's terms: C (rows, tile_columns), of which whole tiles are written.
 inline void run_block(std::int64_t rows, const Rows& a, const float* b, std::int64_t k, Begin begin, const float* bias,
@@ -86,7 +86,7 @@ const TileKernels& pair_kernels() {
       block_rows,
       tile_columns,
       PairWords::terms,
-      longest_rows,
+      longest_in_place,
       row_block,
       multiply,
       {{}, pair_kernels_of<Source::bf16>(), {}, pair_kernels_of<Source::fp32_as_bf16>(), {}}};

@@ -19,10 +19,6 @@ static_assert(panel == block_columns, "a panel of a right operand is two tiles w
 constexpr std::int64_t words_of(std::int64_t terms) {
   return round_up(terms, 2 * register_words) / 2;
 }
-/// Stride of rows of so many words: an odd number of cache lines (score_stride()).
-constexpr std::int64_t odd_lines(std::int64_t words) {
-  return round_up(words, 32) + 16;
-}
 
 /// C (rows, columns) = or += A·B in blocks of 32 × 32: C has room for whole blocks.
 struct TileProduct {

@@ -42,11 +42,25 @@ constexpr std::int64_t max_part_keys(const PartSizes& sizes, std::int64_t block_
   return block_keys <= sizes.keys ? block_keys : sizes.keys;
 }
 
-/// Stride of score rows in elements: an odd number of cache lines, so that a column of scores is spread over cache
+/// Stride of score rows in words: an odd number of cache lines, so that a column of scores is spread over cache
 /// sets.
 constexpr std::int64_t score_stride(std::int64_t keys) {
   return round_up(keys, 32) + 16;
 }
+
+/// Takes pieces of a task's scratch, in floats, each aligned to 64 bytes.
+class Pieces {
+ public:
+  std::int64_t take(std::int64_t floats) {
+    const std::int64_t begin = used_;
+    used_ += round_up(floats, 16);
+    return begin;
+  }
+  std::int64_t used() const { return used_; }
+
+ private:
+  std::int64_t used_ = 0;
+};
 
 /// Layout of a task's scratch, in floats.
 struct Layout {
@@ -62,22 +76,17 @@ struct Layout {
   Layout(const PartSizes& sizes, std::int64_t keys, std::int64_t block_keys, std::int64_t head_dim) {
     const std::int64_t queries = max_queries(sizes, block_keys), part = max_part_keys(sizes, block_keys);
     const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
-    std::int64_t used = 0;
-    const auto take = [&used](std::int64_t floats) {
-      const std::int64_t begin = used;
-      used += round_up(floats, 16);
-      return begin;
-    };
-    keys_transposed = take(transposed);
-    values_transposed = take(transposed);
-    packed = take(keys * columns);
-    queries_packed = take(queries * columns);
-    d_out_packed = take(queries * columns);
-    scores = take(queries * score_stride(part));
-    d_scores = take(queries * score_stride(part));
-    bits = take(bits_bytes(queries, part) / 4);
-    row_numbers = take(queries);
-    size = used;
+    Pieces pieces;
+    keys_transposed = pieces.take(transposed);
+    values_transposed = pieces.take(transposed);
+    packed = pieces.take(keys * columns);
+    queries_packed = pieces.take(queries * columns);
+    d_out_packed = pieces.take(queries * columns);
+    scores = pieces.take(queries * score_stride(part));
+    d_scores = pieces.take(queries * score_stride(part));
+    bits = pieces.take(bits_bytes(queries, part) / 4);
+    row_numbers = pieces.take(queries);
+    size = pieces.used();
   }
 };
 
