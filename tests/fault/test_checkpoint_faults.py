@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integratio
 import program
 import saved
 from program import BUILD, MPIRUN
-from waiting import LIMIT, wait_until, wait_until_recorded
+from waiting import LIMIT, wait_for_pauses, wait_until, wait_until_recorded
 
 KILLS = int(os.environ.get("BERT_HPC_KILLS", "30"))
 
@@ -489,6 +489,50 @@ class Faults(program.Case):
         wait_until(lambda: program.ranks_of(marker) == [], "the end of all ranks")
         self.assertEqual(checkpoints(directory), [])
         self.assertEqual((directory / ".status").read_text(), "failed\n")
+
+    def test_no_mark_is_left_of_a_file_that_is_still_to_be_written(self):
+        # The launcher's sign reaches rank 1 while its main thread prepares to write step 4. Its I/O thread, which is late,
+        # finds the state of step 4 held and the order to write its file queued. If it wrote an early file first, that order
+        # would write the file once more beside the mark of the first, and rank 0 could name it while it is incomplete.
+        library = BUILD / "tests/libfailing_files.so"
+        if not library.exists():
+            self.skipTest("the failing disk is not part of this build")
+        steps, space, mark, disk = (self.work.folder / f"early-{name}" for name in ("steps", "space", "mark", "disk"))
+        path, directory = self.path("early", steps=6, checkpoint={"every_steps": 2})
+        steps.write_text("3")
+        output = self.work.folder / "early.out"
+        with open(output, "w") as file:
+            process = subprocess.Popen([MPIRUN, "-n", "2", "env", f"LD_PRELOAD={library}", f"BERT_HPC_STEPS={steps}",
+                                        f"BERT_HPC_HOLD_SPACE={space}", f"BERT_HPC_HOLD_OPEN=rank-1.written={mark}",
+                                        f"BERT_HPC_HOLD_SYNC=rank-00001.h5={disk}",
+                                        str(BUILD / "bert_hpc"), str(path), "--set", "debug.step_delay_seconds=0.001"],
+                                       stdout=file, stderr=subprocess.STDOUT, env=dict(os.environ, OMP_NUM_THREADS="1"),
+                                       start_new_session=True)
+        self.addCleanup(program.end, process, path)
+
+        def wait_for(held):
+            wait_until(pathlib.Path(f"{held}.reached").exists, held.name, process, output)
+
+        wait_until_recorded(directory, 3, process, output)
+        ranks = program.ranks_of(path.name.encode())
+        space.touch()
+        mark.touch()
+        steps.write_text("4")
+        wait_for(space)
+        disk.touch()
+        os.kill(ranks[1], signal.SIGCONT)
+        wait_for(mark)  # of step 2
+        space.unlink()
+        wait_for_pauses(ranks, "bert_hpc", 20)  # of the main threads, in step 5: the state of step 4 is held
+        mark.unlink()
+        wait_for(disk)
+        self.assertEqual(list((directory / "checkpoints").glob(".writing-step-00000004/*.written")), [])
+        disk.unlink()
+        os.kill(ranks[0], signal.SIGCONT)
+        wait_until(lambda: "checkpoint step-00000004 is complete" in output.read_text(), "the early checkpoint", process, output)
+        steps.write_text("100")
+        self.assertEqual(process.wait(timeout=LIMIT), 0, output.read_text())
+        self.assertEqual(checkpoints(directory), ["step-00000004", "step-00000006"])
 
     def test_each_checkpoint_that_is_not_written_is_reported_with_its_step(self):
         # Each rename to the final name fails, most often while the next checkpoint waits for it.

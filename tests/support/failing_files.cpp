@@ -5,7 +5,8 @@
 //   BERT_HPC_SLOW_SYNC = PART=SECONDS   forcing such a file to the disk takes seconds
 //   BERT_HPC_SHORT_WRITES = N           no write takes more than N bytes
 //   BERT_HPC_FAIL_LOCKS                 no file can be locked (ENOLCK)
-//   BERT_HPC_HOLD_SYNC = PART=FILE      forcing such a file to the disk ends once FILE is gone
+//   BERT_HPC_HOLD_SYNC = PART=FILE      forcing such a file to the disk ends once FILE is gone; FILE.reached
+//                                       appears when it begins
 //   BERT_HPC_CLOCK_JUMPS = N            the wall clock is N seconds late and early, alternately at each reading
 //   BERT_HPC_CLOCK_AHEAD = FILE         all clocks are ahead by the number of seconds in FILE, once that exists
 //   BERT_HPC_STEPS = FILE               the delay of the k-th step (debug.step_delay_seconds) ends once the number in
@@ -18,6 +19,9 @@
 //   BERT_HPC_HOLD_SIGKILL = FILE        SIGKILL is sent to other processes once FILE is gone
 //   BERT_HPC_DROP_DATAGRAMS = FILE      while FILE exists, no datagram is sent (UDP over IPv4)
 //   BERT_HPC_SLOW_SPACE = SECONDS       a query of a disk's free space takes that long
+//   BERT_HPC_HOLD_SPACE = FILE          such a query ends once FILE is gone; FILE.reached appears when one begins
+//   BERT_HPC_HOLD_OPEN = PART=FILE      opening a file whose path contains PART ends once FILE is gone; FILE.reached
+//                                       appears when it begins
 //   BERT_HPC_KEEP_FOLDERS = PART        folders whose path contains PART cannot be removed (ENOTEMPTY), as on NFS
 //                                       while a file in them is open
 #include <dlfcn.h>
@@ -74,11 +78,24 @@ void be_slow(int file) {
     sleep(static_cast<unsigned>(std::atoi(equals + 1)));
 }
 
+/// Returns once `file` is gone. Creates a second file if it has to wait.
+void wait_for_end_of(const std::string& file) {
+  if (access(file.c_str(), F_OK) != 0) return;
+  close(static_cast<int>(syscall(SYS_openat, AT_FDCWD, (file + ".reached").c_str(), O_WRONLY | O_CREAT, 0600)));
+  while (access(file.c_str(), F_OK) == 0) usleep(10000);
+}
+
 void be_held(int file) {
   const char* rule = std::getenv("BERT_HPC_HOLD_SYNC");
   const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
   if (equals == nullptr || !path_contains(file, std::string(rule, equals))) return;
-  while (access(equals + 1, F_OK) == 0) usleep(10000);
+  wait_for_end_of(equals + 1);
+}
+
+void hold_opening(const char* path) {
+  const char* rule = std::getenv("BERT_HPC_HOLD_OPEN");
+  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
+  if (equals != nullptr && std::strstr(path, std::string(rule, equals).c_str()) != nullptr) wait_for_end_of(equals + 1);
 }
 
 long clock_error() {
@@ -195,6 +212,7 @@ ssize_t sendto(int socket, const void* data, std::size_t bytes, int flags, const
 int statvfs(const char* path, struct statvfs* status) noexcept {
   static auto* const real = next<int(const char*, struct statvfs*)>("statvfs");
   if (const char* seconds = std::getenv("BERT_HPC_SLOW_SPACE")) sleep(static_cast<unsigned>(std::atoi(seconds)));
+  if (const char* file = std::getenv("BERT_HPC_HOLD_SPACE")) wait_for_end_of(file);
   return real(path, status);
 }
 
@@ -258,6 +276,7 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = va_arg(arguments, mode_t);
   va_end(arguments);
+  hold_opening(path);
   return real(redirected(path).c_str(), flags, mode);
 }
 
@@ -267,6 +286,7 @@ int open64(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = va_arg(arguments, mode_t);
   va_end(arguments);
+  hold_opening(path);
   return real(redirected(path).c_str(), flags, mode);
 }
 

@@ -101,6 +101,7 @@ void Checkpointer::save(const TrainingState& state) {
     s.manifest = s.manifest_of(state);
     s.manifest_pending = true;
   }
+  s.own_queued = true;  // while `saving`
   s.worker.add([this, at = state.done] { state_->write_own(at); });
   s.end_saving();
 }
@@ -179,6 +180,7 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
 /// On this rank's thread.
 void Checkpointer::State::write_own(std::int64_t at) {
   error = write_files(at, history_bytes, manifest, durability());
+  own_queued = false;
   phase = error.empty() ? written : failed;
 }
 

@@ -87,14 +87,15 @@ void Checkpointer::State::write_early() {
                                 problem);
     }
   }
+  if (own_queued) return request_early();  // behind it
   if (is_root()) name_early();
 }
 
 /// False if there is nothing to copy: the main thread writes already, or the state has been written.
 bool Checkpointer::State::copy_held(TrainingState& state) {
   std::unique_lock lock(hold_mutex);
-  hold_changed.wait_for(lock, longest_wait, [this] { return saving || held; });
-  if (saving || !held) return false;
+  hold_changed.wait_for(lock, longest_wait, [this] { return saving || own_queued || held; });
+  if (saving || own_queued || !held) return false;
   early_wanted = false;
   state = *held;
   if (state.done <= own_written) return false;
@@ -102,13 +103,14 @@ bool Checkpointer::State::copy_held(TrainingState& state) {
   return true;
 }
 
-/// On rank 0's thread: waits for the other ranks' marks, but never while the main thread waits for this one.
+/// On rank 0's thread: waits for the other ranks' marks, but never while the main thread or write_own() waits for this
+/// one.
 void Checkpointer::State::name_early() {
   const Clock::time_point begin = Clock::now();
   while (early_step >= 0 || manifest_pending) {
     name_early_where_complete();
     std::unique_lock lock(hold_mutex);
-    const bool ends = hold_changed.wait_for(lock, pause, [this] { return saving; });
+    const bool ends = hold_changed.wait_for(lock, pause, [this] { return saving || own_queued; });
     if (ends || Clock::now() - begin > longest_wait) break;
   }
   if (early_named >= 0 && early_named == own_written && parts.requests.stop()) mark_stopped();
