@@ -79,7 +79,8 @@ class Faults(program.Case):
         marker = path.name.encode()
         before = checkpoints(directory)
         if draw.random() < 0.8:
-            wait_until(lambda: checkpoints(directory) != before, "a checkpoint", process)
+            wait_until(lambda: checkpoints(directory) != before, "a checkpoint", process,
+                       lambda: "".join(process.communicate()) if process.poll() is not None else "")
             time.sleep(draw.uniform(0, 0.06))
         else:
             time.sleep(draw.uniform(0, 0.8))

@@ -130,7 +130,8 @@ RunDirectory inspect_run_directory(const std::string& path) {
   const fs::path directory(path);
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (is_own(name)) found.conflicts.push_back(name);
+    // A start that was killed while it wrote its input has written nothing else.
+    if (is_own(name) && name != io::name_beside(input_name)) found.conflicts.push_back(name);
   }
   std::sort(found.conflicts.begin(), found.conflicts.end());
   if (!fs::exists(directory / status_name, error)) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 using namespace bert_hpc::app;
 using bert_hpc::core::Error;
@@ -70,6 +71,19 @@ TEST_CASE("earlier results are refused, or replaced once the new run begins") {
   CHECK(!scratch.has(".replaced"));
   CHECK(scratch.has("notes.txt"));
   CHECK(inspect_run_directory(scratch.run).input == other);
+}
+
+TEST_CASE("a run that was killed while it began is begun again") {
+  Scratch scratch;
+  begin_run(scratch.run, input);
+  fs::rename(
+      fs::path(scratch.run) / "input.toml",
+      fs::path(scratch.run) / bert_hpc::io::name_beside("input.toml"));  // the state until the input is on the disk
+  CHECK(inspect_run_directory(scratch.run).state == RunDirectory::State::unfinished);
+  CHECK(code_of(scratch.run, input, false, true) == ExitCode::success);
+  begin_run(scratch.run, input);
+  CHECK(inspect_run_directory(scratch.run).input == input);
+  CHECK(!scratch.has(bert_hpc::io::name_beside("input.toml")));
 }
 
 TEST_CASE("predictions of any task, and what a killed run left of them, go as another run begins") {
