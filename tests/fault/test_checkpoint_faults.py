@@ -136,6 +136,36 @@ class Faults(program.Case):
                     self.assertEqual(list(file[f"steps/{column}"]), list(other[f"steps/{column}"]))
         self.assertGreater(progressed, KILLS // 3)
 
+    def test_killed_while_any_of_its_files_goes_to_the_disk(self):
+        library = BUILD / "tests/libfailing_files.so"
+        if not library.exists():
+            self.skipTest("the failing disk is not part of this build")
+        path, whole = self.path("files", steps=8, checkpoint={"every_steps": 4})
+        program.run("bert_hpc", path, threads=1, check=0)
+        names = sorted({".lock"} | {path.name for path in whole.rglob("*") if path.is_file()})
+        killed = []
+        for number, name in enumerate(names):
+            with self.subTest(name):
+                path, directory = self.path(f"file{number}", steps=8, checkpoint={"every_steps": 4})
+                held = self.work.folder / f"held{number}"
+                held.touch()
+                variables = {"OMP_NUM_THREADS": "1", "LD_PRELOAD": str(library), "BERT_HPC_HOLD_SYNC": f"/{name}={held}"}
+                process = subprocess.Popen([str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                           text=True, env=os.environ | variables, start_new_session=True)
+                self.addCleanup(program.end, process, path)
+                reached = pathlib.Path(f"{held}.reached")
+                wait_until(lambda: reached.exists() or process.poll() is not None, f"'{name}' or the end")
+                if not reached.exists():  # no power failure can cost more than this file's last lines
+                    self.assertEqual(process.wait(), 0, process.communicate()[0])
+                    continue
+                process.kill()
+                process.communicate()
+                killed.append(name)
+                program.run("bert_hpc", path, threads=1, check=0)
+                self.assertEqual(weights(directory), weights(whole))
+        self.assertIn("input.toml", killed)
+        self.assertGreater(len(killed), len(names) // 2, killed)
+
     def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
         draw = random.Random(5)
         path, directory = self.path("bits", checkpoint={"every_steps": 2})
