@@ -95,13 +95,12 @@ void Checkpointer::save(const TrainingState& state) {
     s.snapshot.copy();
   }
   s.under_way = true;
-  s.phase = State::writing;
   s.best = state.best.checkpoint();
   if (s.is_root()) {
     s.manifest = s.manifest_of(state);
     s.manifest_pending = true;
   }
-  s.own_queued = true;  // while `saving`
+  s.phase = State::writing;  // before end_saving(), see own_queued()
   s.worker.add([this, at = state.done] { state_->write_own(at); });
   s.end_saving();
 }
@@ -180,7 +179,6 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
 /// On this rank's thread.
 void Checkpointer::State::write_own(std::int64_t at) {
   error = write_files(at, history_bytes, manifest, durability());
-  own_queued = false;
   phase = error.empty() ? written : failed;
 }
 

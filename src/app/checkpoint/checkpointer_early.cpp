@@ -87,15 +87,15 @@ void Checkpointer::State::write_early() {
                                 problem);
     }
   }
-  if (own_queued) return request_early();  // behind it
+  if (own_queued()) return request_early();  // behind it
   if (is_root()) name_early();
 }
 
 /// False if there is nothing to copy: the main thread writes already, or the state has been written.
 bool Checkpointer::State::copy_held(TrainingState& state) {
   std::unique_lock lock(hold_mutex);
-  hold_changed.wait_for(lock, longest_wait, [this] { return saving || own_queued || held; });
-  if (saving || own_queued || !held) return false;
+  hold_changed.wait_for(lock, longest_wait, [this] { return saving || own_queued() || held; });
+  if (saving || own_queued() || !held) return false;
   early_wanted = false;
   state = *held;
   if (state.done <= own_written) return false;
@@ -110,7 +110,7 @@ void Checkpointer::State::name_early() {
   while (early_step >= 0 || manifest_pending) {
     name_early_where_complete();
     std::unique_lock lock(hold_mutex);
-    const bool ends = hold_changed.wait_for(lock, pause, [this] { return saving || own_queued; });
+    const bool ends = hold_changed.wait_for(lock, pause, [this] { return saving || own_queued(); });
     if (ends || Clock::now() - begin > longest_wait) break;
   }
   if (early_named >= 0 && early_named == own_written && parts.requests.stop()) mark_stopped();

@@ -37,6 +37,9 @@ struct Checkpointer::State {
 
   comm::Communicator& world() const { return parts.context.world; }
   bool is_root() const { return world().rank() == 0; }
+  /// write_own() is in the thread's queue or runs. Until then nothing is written early: the mark would be beside a file
+  /// that is then written once more.
+  bool own_queued() const { return phase == writing; }
 
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -103,9 +106,6 @@ struct Checkpointer::State {
   std::optional<TrainingState> held;  // what parameters and states are the state of; none while they change
   std::int64_t held_history = 0;      // bytes of the journal then; rank 0
   bool saving = false;                // the main thread writes what there is
-  // write_own() is in the thread's queue or runs. An early checkpoint of its step must not begin before it: the mark
-  // would be beside a file that is then written once more.
-  std::atomic<bool> own_queued = false;
   std::atomic<bool> early_queued = false, early_wanted = false, urgent = false;
   std::int64_t own_written = -1;  // the step whose file this rank wrote last
   std::int64_t early_step = -1;   // written early and not named yet
