@@ -71,31 +71,24 @@ bool is_to_fail(int file) {
   return end != nullptr && fstat(file, &status) == 0 && S_ISDIR(status.st_mode) && path_of(file).ends_with(end);
 }
 
+/// What follows "PART=" in an environment variable, if the path contains PART; otherwise null.
+const char* value_for(const std::string& path, const char* variable) {
+  const char* rule = std::getenv(variable);
+  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
+  return equals != nullptr && path.find(std::string(rule, equals)) != std::string::npos ? equals + 1 : nullptr;
+}
+
 void be_slow(int file) {
-  const char* rule = std::getenv("BERT_HPC_SLOW_SYNC");
-  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
-  if (equals != nullptr && path_contains(file, std::string(rule, equals)))
-    sleep(static_cast<unsigned>(std::atoi(equals + 1)));
+  if (const char* seconds = value_for(path_of(file), "BERT_HPC_SLOW_SYNC"))
+    sleep(static_cast<unsigned>(std::atoi(seconds)));
 }
 
-/// Returns once `file` is gone. Creates a second file if it has to wait.
-void wait_for_end_of(const std::string& file) {
-  if (access(file.c_str(), F_OK) != 0) return;
-  close(static_cast<int>(syscall(SYS_openat, AT_FDCWD, (file + ".reached").c_str(), O_WRONLY | O_CREAT, 0600)));
-  while (access(file.c_str(), F_OK) == 0) usleep(10000);
-}
-
-void be_held(int file) {
-  const char* rule = std::getenv("BERT_HPC_HOLD_SYNC");
-  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
-  if (equals == nullptr || !path_contains(file, std::string(rule, equals))) return;
-  wait_for_end_of(equals + 1);
-}
-
-void hold_opening(const char* path) {
-  const char* rule = std::getenv("BERT_HPC_HOLD_OPEN");
-  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
-  if (equals != nullptr && std::strstr(path, std::string(rule, equals).c_str()) != nullptr) wait_for_end_of(equals + 1);
+/// Returns once `file` is gone. Creates FILE.reached if it has to wait. Without a file it returns at once.
+void wait_for_end_of(const char* file) {
+  if (file == nullptr || access(file, F_OK) != 0) return;
+  const std::string reached = std::string(file) + ".reached";
+  close(static_cast<int>(syscall(SYS_openat, AT_FDCWD, reached.c_str(), O_WRONLY | O_CREAT, 0600)));
+  while (access(file, F_OK) == 0) usleep(10000);
 }
 
 long clock_error() {
@@ -175,7 +168,7 @@ int rename(const char* from, const char* to) noexcept {
 int fsync(int file) {
   static auto* const real = next<int(int)>("fsync");
   be_slow(file);
-  be_held(file);
+  wait_for_end_of(value_for(path_of(file), "BERT_HPC_HOLD_SYNC"));
   if (!is_to_fail(file)) return real(file);
   errno = EIO;
   return -1;
@@ -212,7 +205,7 @@ ssize_t sendto(int socket, const void* data, std::size_t bytes, int flags, const
 int statvfs(const char* path, struct statvfs* status) noexcept {
   static auto* const real = next<int(const char*, struct statvfs*)>("statvfs");
   if (const char* seconds = std::getenv("BERT_HPC_SLOW_SPACE")) sleep(static_cast<unsigned>(std::atoi(seconds)));
-  if (const char* file = std::getenv("BERT_HPC_HOLD_SPACE")) wait_for_end_of(file);
+  wait_for_end_of(std::getenv("BERT_HPC_HOLD_SPACE"));
   return real(path, status);
 }
 
@@ -276,7 +269,7 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = va_arg(arguments, mode_t);
   va_end(arguments);
-  hold_opening(path);
+  wait_for_end_of(value_for(path, "BERT_HPC_HOLD_OPEN"));
   return real(redirected(path).c_str(), flags, mode);
 }
 
@@ -286,7 +279,7 @@ int open64(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const auto mode = va_arg(arguments, mode_t);
   va_end(arguments);
-  hold_opening(path);
+  wait_for_end_of(value_for(path, "BERT_HPC_HOLD_OPEN"));
   return real(redirected(path).c_str(), flags, mode);
 }
 

@@ -1,4 +1,4 @@
-// Alone knows the path of the checkout, which compiler caches would otherwise see in the options of all sources.
+// The path of the checkout, for this source alone: in the options of all sources, compiler caches would see it.
 #include "support/tests_directory.hpp"
 
 #include <cstdlib>
